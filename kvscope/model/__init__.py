@@ -1,0 +1,1 @@
+"""Vocabulary, events and results. No I/O."""

@@ -1,0 +1,1 @@
+"""The probe: standard library only, no system call per event, never blocks, never raises."""
