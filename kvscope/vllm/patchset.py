@@ -1,0 +1,160 @@
+"""The patches of all supported releases, and the table that says which files make up a release."""
+
+import hashlib
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import kvscope
+from kvscope.model.errors import InputError
+from kvscope.vllm import patchfile
+from kvscope.vllm.patchfile import Patch
+
+SUPPORT = "support.toml"
+
+Table = dict[str, dict[str, str]]
+"""Release -> upstream path -> SHA-256."""
+
+
+def folder() -> Path:
+    """Where the patches are: inside an installed package, or beside it in a source checkout."""
+    package = Path(kvscope.__file__).parent
+    inside = package / "patches"
+    return inside if inside.is_dir() else package.parent / "patches"
+
+
+@dataclass(frozen=True)
+class PatchSet:
+    """What a release needs: every file's patch."""
+
+    release: str
+    patches: tuple[Patch, ...]
+
+    @property
+    def digest(self) -> str:
+        """16 hex that change with any added line or place."""
+        text = "".join(patchfile.render(replace(p, releases=())) for p in self.patches)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def read_table(root: Path) -> Table:
+    """The support table."""
+    path = root / SUPPORT
+    try:
+        return tomllib.loads(path.read_text())
+    except FileNotFoundError:
+        raise InputError(
+            f"no patches: {path} does not exist; install kvscope again"
+        ) from None
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path} cannot be read: {error}") from None
+
+
+def read_set(root: Path, release: str) -> PatchSet:
+    """The patch set of a release in the table."""
+    table = read_table(root)
+    if release not in table:
+        raise InputError(
+            f"release {release} is not supported; supported are {', '.join(sorted(table)) or 'none'}"
+        )
+    return PatchSet(
+        release,
+        tuple(_read(root, path, sha) for path, sha in sorted(table[release].items())),
+    )
+
+
+def _read(root: Path, path: str, sha256: str) -> Patch:
+    file = root / Patch(path, sha256, (), ()).name
+    try:
+        patch = patchfile.parse(file.read_text(), str(file))
+    except FileNotFoundError:
+        raise InputError(
+            f"the patch {file} for {path} is missing; install kvscope again"
+        ) from None
+    if (patch.path, patch.sha256) != (path, sha256):
+        raise InputError(
+            f"{file} is for {patch.path} {patch.sha256}, but {SUPPORT} says {path} {sha256}"
+        )
+    return patch
+
+
+def read_all(root: Path) -> list[Patch]:
+    """Every patch in the folder, by name."""
+    return [
+        patchfile.parse(file.read_text(), str(file))
+        for file in sorted(root.rglob("*.patch"))
+    ]
+
+
+def derive_table(patches: list[Patch]) -> Table:
+    """The support table that the patches' own headers imply."""
+    table: Table = {}
+    for patch in patches:
+        for release in patch.releases:
+            table.setdefault(release, {})[patch.path] = patch.sha256
+    return {
+        release: dict(sorted(files.items())) for release, files in sorted(table.items())
+    }
+
+
+def store(root: Path, release: str, made: list[Patch]) -> None:
+    """Make `made` the whole of `release`; other releases stay as they are, patches of none are deleted."""
+    kept = {
+        p.name: replace(p, releases=tuple(r for r in p.releases if r != release))
+        for p in read_all(root)
+    }
+    for patch in made:
+        others = kept[patch.name].releases if patch.name in kept else ()
+        kept[patch.name] = replace(patch, releases=tuple(sorted({*others, release})))
+    for name, patch in kept.items():
+        file = root / name
+        if patch.releases:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(patchfile.render(patch))
+        else:
+            file.unlink()
+    root.mkdir(parents=True, exist_ok=True)
+    (root / SUPPORT).write_text(_render_table(derive_table(read_all(root))))
+
+
+def _render_table(table: Table) -> str:
+    out = [
+        "# Which files, as released, make up a release. Written from the patches' headers.\n"
+    ]
+    for release, files in table.items():
+        out.append(f'\n["{release}"]\n')
+        out.extend(f'"{path}" = "{sha}"\n' for path, sha in files.items())
+    return "".join(out)
+
+
+@dataclass(frozen=True)
+class Match:
+    """How an installed vLLM relates to the best fitting release."""
+
+    release: str
+    stock: tuple[str, ...]
+    """Paths that are as released."""
+    other: tuple[str, ...]
+    """Paths with other contents: patched on disk, edited, or another release's."""
+
+
+def match(
+    table: Mapping[str, Mapping[str, str]],
+    hash_of: Callable[[str], str | None],
+    version: str,
+) -> Match | None:
+    """The release most of whose files are there as released; a tie goes to `version`, then the newest.
+    `hash_of` gives the SHA-256 of an upstream path, None if it is absent."""
+    best: tuple[tuple[int, bool, tuple[int, ...]], Match] | None = None
+    for release, files in table.items():
+        stock = tuple(path for path, sha in files.items() if hash_of(path) == sha)
+        other = tuple(path for path in files if path not in stock)
+        rank = (-len(other), version.split("+")[0] == release, _order(release))
+        if best is None or rank > best[0]:
+            best = (rank, Match(release, stock, other))
+    return best[1] if best else None
+
+
+def _order(release: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in release.split(".") if part.isdigit())
