@@ -138,7 +138,7 @@ VALUES: dict[str, tuple[str, ...]] = {
     "finished": ("tokens", "largest_gap"),
     "preempted": (),
     "released": ("blocks",),
-    "failed": ("peer_engine",),
+    "failed": ("peer_engine", "reason_text"),
     # t is the step's end
     "step": ("begin", "requests", "tokens", "connector_ns", "folded"),
     "load": ("waiting", "running", "held", "free_blocks"),

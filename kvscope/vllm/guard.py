@@ -1,0 +1,27 @@
+"""The guard around every tracepoint: off costs one check, and nothing it does can reach the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kvscope.probe import recorder
+
+
+def tracepoint(observe: Callable[..., None]) -> Callable[..., None]:
+    """Wrap `observe` so that no exception leaves it; each is counted, and too many switch the probe off.
+
+    All attribute access on the engine's objects belongs inside: the added lines pass bare names only.
+    """
+
+    def guarded(*args: Any) -> None:
+        try:
+            if recorder.is_on():
+                observe(*args)
+        except Exception as error:  # the engine must never see it
+            recorder.internal_error(error)
+
+    guarded.__name__ = observe.__name__
+    guarded.__doc__ = observe.__doc__
+    guarded.__wrapped__ = observe  # type: ignore[attr-defined]
+    return guarded

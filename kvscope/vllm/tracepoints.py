@@ -1,0 +1,62 @@
+"""What the added lines call. Nothing here raises, blocks or calls into the transfer library."""
+
+from kvscope.vllm.failures import (
+    failed,
+    lease_expired,
+    nothing_to_push,
+    notification_unrecognized,
+    read_expired,
+    read_refused,
+    registration_undecodable,
+    registration_unsendable,
+    writer_failed,
+)
+from kvscope.vllm.scheduler_side import (
+    batch_made,
+    computed,
+    finished,
+    held_for_blocks,
+    load_failed,
+    loads_failed,
+    metadata_built,
+    preempted,
+    queued,
+    ready,
+    registration_expired,
+    released,
+    reserved,
+    scheduled,
+    step_begun,
+    step_ended,
+    step_scheduled,
+    taken,
+    tokens,
+)
+from kvscope.vllm.started import scheduler_started, worker_started
+from kvscope.vllm.worker_side import (
+    blocks_handed,
+    connector_begun,
+    connector_ended,
+    forward_begun,
+    forward_ended,
+    handshake_begun,
+    handshake_ended,
+    handshake_measured,
+    looking,
+    matched,
+    noticed,
+    notified,
+    polled,
+    polling,
+    post_begun,
+    posted,
+    prepared,
+    receive_done,
+    registration_handed,
+    registration_received,
+    registration_sent,
+    staged,
+    transfer_done,
+)
+
+__all__ = [name for name in dir() if not name.startswith("_")]
