@@ -1,0 +1,52 @@
+# The whole loop is `make check`. Everything happens in .venv; nothing outside the tree is touched.
+
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+SOURCES := kvscope tests $(wildcard benchmarks)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup check format test bench demo lock clean
+
+help: ## this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-8s %s\n", $$1, $$2 }'
+
+setup: $(READY) ## make .venv with everything that the tests need, pinned and hash-checked
+
+$(READY): requirements/test.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "kvscope needs Python 3.11 or newer; name one with: make PYTHON=/path/to/python3 $(MAKECMDGOALS)" >&2; exit 2; }
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || \
+		{ echo "This Python cannot make virtual environments; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 2; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/test.txt
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+check: $(READY) ## all that must hold before a commit, in about a minute: format, lint, types, import rules, fast tests
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest -q -n 2 -m 'not lab and not slow' tests/unit tests/contract
+
+format: $(READY) ## put the code into its one form
+	$(BIN)/ruff check --fix-only --quiet $(SOURCES)
+	$(BIN)/ruff format $(SOURCES)
+
+test: $(READY) ## every test, those on real vLLM engines too (makes their environment on first use: 3 GB)
+	$(BIN)/kvscope lab setup
+	$(BIN)/pytest
+
+bench: $(READY) ## what an event costs, what a request costs, how fast the analysis is
+	$(BIN)/python -m benchmarks
+
+demo: $(READY) ## a real prefill/decode pair on this machine, 60 requests, and where their time went
+	$(BIN)/kvscope lab run --connector push --dispatch early --requests 60 --rate 2 --input-tokens 1000
+
+lock: ## write requirements/test.txt anew from requirements/test.in (needs uv)
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
+		--quiet --output-file requirements/test.txt requirements/test.in
+
+clean: ## remove .venv and every cache in the tree
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist

@@ -1,0 +1,55 @@
+"""The verbs, in the order in which help shows them. One module each, loaded only when named."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Protocol, cast
+
+
+class VerbModule(Protocol):
+    """What a verb's module holds. Importing it, and `add_arguments`, must work with no extra installed."""
+
+    HELP: str
+    """One line, at most 70 characters: what the verb is for."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the verb's arguments."""
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Do it; returns the exit code. Heavy imports belong in here."""
+        ...
+
+
+@dataclass(frozen=True)
+class Verb:
+    """A word after `kvscope`, and the module that answers to it."""
+
+    name: str
+    module: str
+
+
+VERBS: tuple[Verb, ...] = (
+    Verb("lab", "kvscope.cli.lab"),
+    Verb("patch", "kvscope.cli.patch"),
+    Verb("doctor", "kvscope.cli.doctor"),
+    Verb("record", "kvscope.cli.record"),
+    Verb("report", "kvscope.cli.report"),
+    Verb("request", "kvscope.cli.request"),
+    Verb("on", "kvscope.cli.on"),
+    Verb("off", "kvscope.cli.off"),
+    Verb("rings", "kvscope.cli.rings"),
+    Verb("overhead", "kvscope.cli.overhead"),
+)
+
+
+def existing() -> tuple[Verb, ...]:
+    """Those of VERBS that this installation holds."""
+    return tuple(verb for verb in VERBS if find_spec(verb.module) is not None)
+
+
+def load(verb: Verb) -> VerbModule:
+    """Import the verb's module."""
+    return cast(VerbModule, import_module(verb.module))
