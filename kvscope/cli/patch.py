@@ -12,9 +12,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The verbs of `kvscope patch`."""
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     make = verbs.add_parser("make", help="patches from an edited copy of vLLM")
-    make.add_argument(
-        "--upstream", type=Path, required=True, metavar="DIR", help="vLLM as released"
-    )
+    make.add_argument("--upstream", type=Path, required=True, metavar="DIR", help="vLLM as released")
     make.add_argument(
         "--edited",
         type=Path,
@@ -22,9 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="a copy, perhaps partial, with lines added",
     )
-    make.add_argument(
-        "--release", required=True, help="the release that DIR is, e.g. 0.32.0"
-    )
+    make.add_argument("--release", required=True, help="the release that DIR is, e.g. 0.32.0")
     make.set_defaults(call=_make)
     for verb in (make,):
         verb.add_argument(
@@ -46,7 +42,5 @@ def _make(args: argparse.Namespace, root: Path) -> int:
     made = authoring.make(args.upstream, args.edited, args.release)
     patchset.store(root, args.release, made)
     for patch in made:
-        print(
-            f"{patch.path}: {sum(len(h.added) for h in patch.hunks)} lines in {root / patch.name}"
-        )
+        print(f"{patch.path}: {sum(len(h.added) for h in patch.hunks)} lines in {root / patch.name}")
     return 0

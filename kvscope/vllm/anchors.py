@@ -55,11 +55,7 @@ def line_digest(line: str) -> str:
 
 def occurrences(lines: Sequence[str], function: Function, digest: str) -> list[int]:
     """Numbers of the function's lines that have this hash."""
-    return [
-        n
-        for n in range(function.first, function.last + 1)
-        if line_digest(lines[n - 1]) == digest
-    ]
+    return [n for n in range(function.first, function.last + 1) if line_digest(lines[n - 1]) == digest]
 
 
 def following(lines: Sequence[str], function: Function, line: int) -> str:
@@ -84,9 +80,7 @@ def describe(lines: Sequence[str], function: Function, line: int) -> Anchor:
 
 def module_anchor(lines: Sequence[str], line: int) -> Anchor:
     """The anchor of the import block; its place follows from the module's imports."""
-    return Anchor(
-        MODULE, line_digest(lines[line - 1]) if line else NONE, NONE, 1, 1, NONE
-    )
+    return Anchor(MODULE, line_digest(lines[line - 1]) if line else NONE, NONE, 1, 1, NONE)
 
 
 def import_line(tree: ast.Module) -> int:
@@ -95,11 +89,7 @@ def import_line(tree: ast.Module) -> int:
     for index, node in enumerate(tree.body):
         if isinstance(node, FunctionNode | ast.ClassDef):
             break
-        docstring = (
-            index == 0
-            and isinstance(node, ast.Expr)
-            and isinstance(node.value, ast.Constant)
-        )
+        docstring = index == 0 and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
         if docstring or isinstance(node, ast.Import | ast.ImportFrom):
             line = node.end_lineno or node.lineno
     return line

@@ -14,9 +14,7 @@ def package_folder(path: Path) -> Path:
     for candidate in (path / "vllm", path):
         if (candidate / "v1").is_dir():
             return candidate
-    raise InputError(
-        f"{path} holds no vLLM: neither it nor {path / 'vllm'} has a folder v1"
-    )
+    raise InputError(f"{path} holds no vLLM: neither it nor {path / 'vllm'} has a folder v1")
 
 
 def make(upstream: Path, edited: Path, release: str) -> list[Patch]:
@@ -27,15 +25,9 @@ def make(upstream: Path, edited: Path, release: str) -> list[Patch]:
         relative = file.relative_to(edited_root).as_posix()
         stock = stock_root / relative
         if not stock.is_file():
-            raise InputError(
-                f"{file} has no counterpart in {stock_root}: patches add lines, not files"
-            )
+            raise InputError(f"{file} has no counterpart in {stock_root}: patches add lines, not files")
         if stock.read_bytes() != file.read_bytes():
-            made.append(
-                make_patch(
-                    f"vllm/{relative}", stock.read_bytes(), file.read_bytes(), release
-                )
-            )
+            made.append(make_patch(f"vllm/{relative}", stock.read_bytes(), file.read_bytes(), release))
     if not made:
         raise InputError(f"nothing in {edited_root} differs from {stock_root}")
     return made
@@ -47,27 +39,17 @@ def make_patch(path: str, stock: bytes, edited: bytes, release: str) -> Patch:
     new = _without_import_block(new)
     inserted = _insertions(path, old, new)
     stock_tree = _parse(path, stock.decode())
-    before, after = (
-        anchors.functions(stock_tree),
-        anchors.functions(_parse(path, "\n".join(new))),
-    )
+    before, after = (anchors.functions(stock_tree), anchors.functions(_parse(path, "\n".join(new))))
     grouped: dict[tuple[int, int], list[str]] = {}
     for number, upstream_line in inserted:
         index = anchors.innermost(after, number)
         if index is None:
-            raise InputError(
-                f"{path}: the line inserted after line {upstream_line} is in no function"
-            )
+            raise InputError(f"{path}: the line inserted after line {upstream_line} is in no function")
         line = _skip_blank(old, upstream_line, before[index].first)
         grouped.setdefault((line, index), []).append(new[number - 1])
-    hunks = [
-        Hunk(n, tuple(text), anchors.describe(old, before[i], n))
-        for (n, i), text in grouped.items()
-    ]
+    hunks = [Hunk(n, tuple(text), anchors.describe(old, before[i], n)) for (n, i), text in grouped.items()]
     hunks.append(import_hunk(stock_tree, old))
-    return Patch(
-        path, digest(stock), (release,), tuple(sorted(hunks, key=lambda h: h.line))
-    )
+    return Patch(path, digest(stock), (release,), tuple(sorted(hunks, key=lambda h: h.line)))
 
 
 def import_hunk(tree: ast.Module, lines: Sequence[str]) -> Hunk:
@@ -91,9 +73,7 @@ def _without_import_block(lines: list[str]) -> list[str]:
     return lines
 
 
-def _insertions(
-    path: str, old: Sequence[str], new: Sequence[str]
-) -> list[tuple[int, int]]:
+def _insertions(path: str, old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
     """(line in `new`, line of `old` it comes after) of each added line; refuses anything but additions."""
     added: list[tuple[int, int]] = []
     at = 0
@@ -103,9 +83,7 @@ def _insertions(
         else:
             added.append((number, at))
     if at < len(old):
-        raise InputError(
-            f"{path}: line {at + 1} of the stock file is changed or missing in the edited copy"
-        )
+        raise InputError(f"{path}: line {at + 1} of the stock file is changed or missing in the edited copy")
     return added
 
 

@@ -108,43 +108,25 @@ def parse(text: str, source: str) -> Patch:
         elif line.startswith("@@ "):
             hunks.append(_parse_hunk(line, lines, f"{source} line {number}"))
         elif not line.startswith(("--- ", "+++ ")):
-            raise InputError(
-                f"{source} line {number}: only headers, hunks and added lines belong in a patch"
-            )
+            raise InputError(f"{source} line {number}: only headers, hunks and added lines belong in a patch")
     missing = {"upstream", "sha256", "releases"} - headers.keys()
     if missing or not re.fullmatch("[0-9a-f]{64}", headers["sha256"]):
-        raise InputError(
-            f"{source}: the headers upstream, sha256 (64 hex) and releases are needed"
-        )
-    return Patch(
-        headers["upstream"],
-        headers["sha256"],
-        tuple(headers["releases"].split(", ")),
-        tuple(hunks),
-    )
+        raise InputError(f"{source}: the headers upstream, sha256 (64 hex) and releases are needed")
+    return Patch(headers["upstream"], headers["sha256"], tuple(headers["releases"].split(", ")), tuple(hunks))
 
 
 def _parse_hunk(header: str, lines: Iterator[tuple[int, str]], where: str) -> Hunk:
     match = _HUNK.fullmatch(header)
     if not match:
-        raise InputError(
-            f"{where}: not a hunk that only adds lines and names its place"
-        )
+        raise InputError(f"{where}: not a hunk that only adds lines and names its place")
     added: list[str] = []
     for _ in range(int(match["count"])):
         _, line = next(lines, (0, ""))
         if not line.startswith("+"):
-            raise InputError(
-                f"{where}: the hunk promises {match['count']} added lines and has {len(added)}"
-            )
+            raise InputError(f"{where}: the hunk promises {match['count']} added lines and has {len(added)}")
         added.append(line[1:])
     anchor = Anchor(
-        match["qualname"],
-        match["line"],
-        match["next"],
-        int(match["nth"]),
-        int(match["total"]),
-        match["function"],
+        match["qualname"], match["line"], match["next"], int(match["nth"]), int(match["total"]), match["function"]
     )
     return Hunk(int(match["after"]), tuple(added), anchor)
 
@@ -185,9 +167,7 @@ def insert(stock: bytes, hunks: Sequence[Hunk]) -> bytes:
     taken = 0
     for hunk in hunks:
         if not taken <= hunk.line < len(lines):
-            raise InputError(
-                f"the hunk of {hunk.anchor.qualname} at line {hunk.line} lies outside the file"
-            )
+            raise InputError(f"the hunk of {hunk.anchor.qualname} at line {hunk.line} lies outside the file")
         out += lines[taken : hunk.line]
         out += (line.encode() for line in hunk.added)
         taken = hunk.line

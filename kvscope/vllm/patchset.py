@@ -44,9 +44,7 @@ def read_table(root: Path) -> Table:
     try:
         return tomllib.loads(path.read_text())
     except FileNotFoundError:
-        raise InputError(
-            f"no patches: {path} does not exist; install kvscope again"
-        ) from None
+        raise InputError(f"no patches: {path} does not exist; install kvscope again") from None
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{path} cannot be read: {error}") from None
 
@@ -55,13 +53,8 @@ def read_set(root: Path, release: str) -> PatchSet:
     """The patch set of a release in the table."""
     table = read_table(root)
     if release not in table:
-        raise InputError(
-            f"release {release} is not supported; supported are {', '.join(sorted(table)) or 'none'}"
-        )
-    return PatchSet(
-        release,
-        tuple(_read(root, path, sha) for path, sha in sorted(table[release].items())),
-    )
+        raise InputError(f"release {release} is not supported; supported are {', '.join(sorted(table)) or 'none'}")
+    return PatchSet(release, tuple(_read(root, path, sha) for path, sha in sorted(table[release].items())))
 
 
 def _read(root: Path, path: str, sha256: str) -> Patch:
@@ -69,22 +62,15 @@ def _read(root: Path, path: str, sha256: str) -> Patch:
     try:
         patch = patchfile.parse(file.read_text(), str(file))
     except FileNotFoundError:
-        raise InputError(
-            f"the patch {file} for {path} is missing; install kvscope again"
-        ) from None
+        raise InputError(f"the patch {file} for {path} is missing; install kvscope again") from None
     if (patch.path, patch.sha256) != (path, sha256):
-        raise InputError(
-            f"{file} is for {patch.path} {patch.sha256}, but {SUPPORT} says {path} {sha256}"
-        )
+        raise InputError(f"{file} is for {patch.path} {patch.sha256}, but {SUPPORT} says {path} {sha256}")
     return patch
 
 
 def read_all(root: Path) -> list[Patch]:
     """Every patch in the folder, by name."""
-    return [
-        patchfile.parse(file.read_text(), str(file))
-        for file in sorted(root.rglob("*.patch"))
-    ]
+    return [patchfile.parse(file.read_text(), str(file)) for file in sorted(root.rglob("*.patch"))]
 
 
 def derive_table(patches: list[Patch]) -> Table:
@@ -93,17 +79,12 @@ def derive_table(patches: list[Patch]) -> Table:
     for patch in patches:
         for release in patch.releases:
             table.setdefault(release, {})[patch.path] = patch.sha256
-    return {
-        release: dict(sorted(files.items())) for release, files in sorted(table.items())
-    }
+    return {release: dict(sorted(files.items())) for release, files in sorted(table.items())}
 
 
 def store(root: Path, release: str, made: list[Patch]) -> None:
     """Make `made` the whole of `release`; other releases stay as they are, patches of none are deleted."""
-    kept = {
-        p.name: replace(p, releases=tuple(r for r in p.releases if r != release))
-        for p in read_all(root)
-    }
+    kept = {p.name: replace(p, releases=tuple(r for r in p.releases if r != release)) for p in read_all(root)}
     for patch in made:
         others = kept[patch.name].releases if patch.name in kept else ()
         kept[patch.name] = replace(patch, releases=tuple(sorted({*others, release})))
@@ -119,9 +100,7 @@ def store(root: Path, release: str, made: list[Patch]) -> None:
 
 
 def _render_table(table: Table) -> str:
-    out = [
-        "# Which files, as released, make up a release. Written from the patches' headers.\n"
-    ]
+    out = ["# Which files, as released, make up a release. Written from the patches' headers.\n"]
     for release, files in table.items():
         out.append(f'\n["{release}"]\n')
         out.extend(f'"{path}" = "{sha}"\n' for path, sha in files.items())
@@ -139,11 +118,7 @@ class Match:
     """Paths with other contents: patched on disk, edited, or another release's."""
 
 
-def match(
-    table: Mapping[str, Mapping[str, str]],
-    hash_of: Callable[[str], str | None],
-    version: str,
-) -> Match | None:
+def match(table: Mapping[str, Mapping[str, str]], hash_of: Callable[[str], str | None], version: str) -> Match | None:
     """The release most of whose files are there as released; a tie goes to `version`, then the newest.
     `hash_of` gives the SHA-256 of an upstream path, None if it is absent."""
     best: tuple[tuple[int, bool, tuple[int, ...]], Match] | None = None
