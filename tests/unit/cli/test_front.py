@@ -1,0 +1,89 @@
+"""The command line finds its verbs, loads only the one named, and says what is wrong in one sentence."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kvscope.cli import main, verbs
+
+GREET = """
+HELP = "say a word"
+
+def add_arguments(parser):
+    parser.add_argument("word")
+    parser.add_argument("--times", type=int, default=1)
+
+def run(args):
+    print(args.word * args.times)
+    return args.times
+"""
+
+
+@pytest.fixture
+def greet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An installation with two verbs, of which one cannot even be imported, and one that is not there."""
+    (tmp_path / "verb_greet.py").write_text(GREET)
+    (tmp_path / "verb_broken.py").write_text("import no_such_thing")
+    monkeypatch.syspath_prepend(tmp_path)
+    known = [verbs.Verb(name, f"verb_{name}") for name in ("greet", "broken", "absent")]
+    monkeypatch.setattr(verbs, "VERBS", tuple(known))
+    yield
+    for verb in known:
+        sys.modules.pop(verb.module, None)
+
+
+@pytest.mark.usefixtures("greet")
+def test_only_the_named_verb_is_loaded(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["greet", "ha", "--times", "3"]) == 3
+    assert capsys.readouterr().out == "hahaha\n"
+    assert "verb_broken" not in sys.modules
+
+
+@pytest.mark.usefixtures("greet")
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["gret"], "kvscope: there is no verb 'gret'; did you mean `kvscope greet`?\n"),
+        (["absent"], "kvscope: there is no verb 'absent'; `kvscope --help` lists the verbs.\n"),
+        (["--colour"], "kvscope: there is no verb '--colour'; `kvscope --help` lists the verbs.\n"),
+        (["greet"], "kvscope: the following arguments are required: word (see `kvscope greet --help`)\n"),
+        (
+            ["greet", "ha", "--times", "x"],
+            "kvscope: argument --times: invalid int value: 'x' (see `kvscope greet --help`)\n",
+        ),
+    ],
+)
+def test_a_wrong_command_line_is_one_sentence(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 2
+    printed = capsys.readouterr()
+    assert (printed.err, printed.out) == (said, "")
+
+
+@pytest.mark.usefixtures("greet")
+def test_help_of_a_verb_comes_from_its_module(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["greet", "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert "kvscope greet" in shown
+    assert "say a word" in shown
+    assert "--times" in shown
+
+
+@pytest.mark.parametrize("words", [[], ["--help"], ["-h"], ["help"]])
+def test_help_fits_one_screen_and_lists_every_verb(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 100
+    listed = [line.split()[0] for line in lines if line.startswith("  ")]
+    assert listed == [verb.name for verb in verbs.existing()]
+
+
+def test_version_is_the_one_installed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    name, number = capsys.readouterr().out.split()
+    assert name == "kvscope"
+    assert number.count(".") == 2
