@@ -1,0 +1,202 @@
+"""This process, as the probe knows it: its ring file once there is one, and what it says of itself."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+import threading
+from hashlib import blake2b
+from typing import Any
+
+from kvscope.probe import layout, ring
+
+ERRORS_ALLOWED = 100
+WORD = layout.HEADER_WORD
+
+
+class Keys(dict[str | None, bytes]):
+    """Texts this thread has told, each with its 16-byte key. Asking for the key of another tells it.
+
+    Emptied after half a texts ring, so that it is bounded and every text in use is still in the ring.
+    """
+
+    def __init__(self, texts: ring.Ring, untold: memoryview) -> None:
+        super().__init__({None: layout.NO_KEY})
+        self._texts, self._untold, self._told = texts, untold, 0
+
+    def __missing__(self, text: str | None) -> bytes:
+        raw, key = encoded(str(text))
+        chunks = max(1, -(-len(raw) // layout.TEXT_CHUNK))
+        if self._told + chunks > (self._texts.mask + 1) // 2:
+            self.clear()
+            self[None], self._told = layout.NO_KEY, 0
+        if chunks <= self._texts.mask + 1 - layout.GUARD:
+            self._tell(key, raw, chunks)
+        else:
+            self._untold[0] += 1
+        self._told += chunks
+        self[text] = key
+        return key
+
+    def _tell(self, key: bytes, raw: bytes, chunks: int) -> None:
+        bodies, sequences, mask, take = self._texts.bodies, self._texts.sequences, self._texts.mask, self._texts.take
+        for chunk in range(chunks):
+            part = raw[chunk * layout.TEXT_CHUNK : (chunk + 1) * layout.TEXT_CHUNK]
+            body = layout.TEXT_BODY.pack(key, chunk, chunks, len(part), 0, part)
+            index = take()
+            at = (index & mask) * layout.RECORD_BYTES
+            bodies[at : at + len(body)] = body
+            sequences[at // 8] = index + 1
+
+
+def encoded(text: str) -> tuple[bytes, bytes]:
+    """A text's bytes and its key: 128 bits of BLAKE2b over UTF-8, lone surrogates escaped."""
+    raw = text.encode("utf-8", "backslashreplace")
+    return raw, blake2b(raw, digest_size=16).digest()
+
+
+class Seat:
+    """A thread's place in the process file: a counter of what it could not record and, with room, two rings.
+
+    Left to the next thread when the thread that holds it ends.
+    """
+
+    def __init__(self, file: ring.ProcessFile) -> None:
+        self.file = file
+        self.segment: ring.Segment | None = None
+        self._counter = file.take_counter()
+
+    def refuse(self, events: int) -> int:
+        """Count events that could not be recorded; returns how many that makes."""
+        self.file.words[self._counter] += events
+        return self.file.words[self._counter]
+
+    def __del__(self) -> None:
+        self.file.leave_counter(self._counter)
+        if self.segment:
+            self.segment.leave()
+
+
+class Process:
+    """One per process; a forked child makes its own, with what its parent had described."""
+
+    def __init__(self, started: dict[str, Any]) -> None:
+        self.file: ring.ProcessFile | None = None
+        self.failed = False
+        self._said = False
+        self._lock = threading.Lock()
+        self._started, self._untold = started, bool(started)
+        self._errors = itertools.count(1)
+
+    def child(self) -> Process:
+        """The process that a fork made of this one."""
+        if self.file:
+            self.file.abandon()
+        return Process(dict(self._started))
+
+    def on(self) -> bool:
+        """Whether an event would be recorded now, room permitting."""
+        return not self.failed and (self.file is None or bool(self.file.control[0]))
+
+    def seat(self, name: threading.Thread, role: int, role_name: str) -> Seat | None:
+        """A place for a thread. None: no file, or another thread is just opening it (nobody waits here)."""
+        if self.failed or not self._lock.acquire(blocking=False):
+            return None
+        try:
+            file = self._open()
+            return self._give(Seat(file), name, role, role_name) if file else None
+        finally:
+            self._lock.release()
+
+    def again(self, seat: Seat, thread: threading.Thread, role: int, role_name: str) -> None:
+        """Ask once more for room for a thread that had none."""
+        if self._lock.acquire(blocking=False):
+            try:
+                self._give(seat, thread, role, role_name)
+            finally:
+                self._lock.release()
+
+    def _give(self, seat: Seat, thread: threading.Thread, role: int, role_name: str) -> Seat:
+        try:
+            seat.segment = seat.file.segment(role_name)
+            seat.segment.name(thread, role)
+        except OSError as error:
+            reason = f"no room for the events of thread {thread.name}: {_words(error)}"
+            seat.file.write_text(layout.NOTE_AT, layout.NOTE_BYTES, reason)
+            self._say(f"{reason}; they are counted, not kept")
+        return seat
+
+    def _open(self) -> ring.ProcessFile | None:
+        """The file, made if need be. Call with the lock held."""
+        if self.file or self.failed:
+            return self.file
+        directory = ring.default_run_dir()
+        try:
+            self.file = ring.ProcessFile(directory)
+        except (OSError, ValueError) as error:
+            self.failed = True
+            self._say(f"cannot record in {directory}: {_words(error)}; this process goes on without")
+            return None
+        if self._untold:
+            self._write_started(self.file)
+        return self.file
+
+    def describe(self, info: dict[str, Any]) -> None:
+        """Add to what the process says of itself; written now if there is a file, else when there is."""
+        self._started.update(info)
+        self._untold = True
+        # Whoever holds the lock writes for all; the loop catches what came in while it wrote.
+        while self.file and self._untold and self._lock.acquire(blocking=False):
+            try:
+                self._write_started(self.file)
+            finally:
+                self._lock.release()
+
+    def _write_started(self, file: ring.ProcessFile) -> None:
+        self._untold = False
+        file.write_started(fitted(dict(self._started), layout.STARTED_BYTES - layout.STARTED_PREFIX_BYTES))
+
+    def note(self, reason: str) -> None:
+        """Say why this process is not instrumented, and be listed for it."""
+        with self._lock:
+            file = self._open()
+        if file:
+            file.write_text(layout.NOTE_AT, layout.NOTE_BYTES, reason)
+
+    def error(self, error: Exception) -> None:
+        """Count an internal error; too many, and the probe is off until someone switches it on."""
+        count, file = next(self._errors), self.file
+        if file is None:
+            return
+        file.words[WORD["errors"]] = count
+        if count >= ERRORS_ALLOWED and file.control[0]:
+            reason = f"{count} internal errors, the last one {type(error).__name__}: {error}"
+            file.write_text(layout.SELF_OFF_AT, layout.SELF_OFF_BYTES, reason)
+            file.words[WORD["self_off"]] = 1
+            file.control[0] = 0
+            self._say(f"switched itself off after {reason}")
+
+    def _say(self, sentence: str) -> None:
+        """One line on stderr, once in the life of the process."""
+        if not self._said:
+            self._said = True
+            print(f"kvscope: {sentence}", file=sys.stderr, flush=True)
+
+
+def fitted(info: dict[str, Any], room: int) -> bytes:
+    """`info` as JSON of at most `room` bytes: its longest values go first, and `dropped` names them."""
+    dropped: list[str] = []
+    while True:
+        whole = info | {"dropped": dropped} if dropped else info
+        raw = json.dumps(whole, default=str).encode()
+        if len(raw) <= room or not info:
+            return raw[:room] if info or len(raw) <= room else b"{}"
+        longest = max(info, key=lambda name: len(json.dumps(info[name], default=str)))
+        dropped.append(str(longest))
+        del info[longest]
+
+
+def _words(error: Exception) -> str:
+    """An error's reason without Python's trimmings."""
+    return (isinstance(error, OSError) and error.strerror) or str(error)

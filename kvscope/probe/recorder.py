@@ -1,0 +1,228 @@
+"""What a tracepoint calls: `record` and its few companions. Nothing here raises, blocks or waits.
+
+An event costs no system call and takes no lock. Each thread writes to rings of its own, found through a
+`threading.local`; the file is opened at the first event, because vLLM loads plugins in processes that
+never record. What cannot be written is counted where a reader finds it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import threading
+from collections.abc import Callable
+from time import monotonic_ns
+from typing import Any, TypeAlias
+
+from kvscope.probe import layout
+from kvscope.probe.process import Keys, Process, Seat, encoded
+from kvscope.probe.vocabulary import THREAD_CODE, THREADS, UNKNOWN
+
+RETRY_EVERY = 4096
+"""Refused events, after which a thread asks for room again."""
+
+# How threads that are not the main one are named by the engine, by how the name begins.
+ROLE_OF_THREAD = {
+    "nixl-push-writer": "writer",
+    "vllm-nixl-handshake-initiator": "handshake",
+    "nixl_handshake_listener": "listener",
+}
+
+# What `record` needs, in the order it unpacks it: control word, next index, mask, bodies, sequences, keys, role.
+State: TypeAlias = tuple[memoryview, Callable[[], int], int, memoryview, memoryview, Keys, int]
+
+_process = Process({})
+_main_role = 0
+_local = threading.local()
+
+
+def _bound(
+    local: threading.local = _local,
+    now: Callable[[], int] = monotonic_ns,
+    pack: Callable[..., bytes] = layout.BODY.pack,
+) -> Callable[..., None]:
+    """Make `record` with everything it touches per event in closure cells, which are the fastest to reach."""
+    size, body_size = layout.RECORD_BYTES, layout.BODY.size
+
+    def record(
+        moment: int,
+        leg: int,
+        request: str | None,
+        t: int = 0,
+        v0: int = UNKNOWN,
+        v1: int = UNKNOWN,
+        v2: int = UNKNOWN,
+        v3: int = UNKNOWN,
+        v4: int = UNKNOWN,
+        v5: int = UNKNOWN,
+        *,
+        peer: str | None = None,
+        state: int = 0,
+        rank: int = 0,
+        peer_rank: int = 0,
+        step: int = 0,
+        reason: int = 0,
+        flags: int = 0,
+    ) -> None:
+        """Record a moment; codes and the meaning of v0..v5 are `vocabulary`'s, t is monotonic ns (0: now)."""
+        try:
+            control, take, mask, bodies, sequences, keys, thread = local.state
+        except AttributeError:
+            begun = _begin(1)
+            if begun is None:
+                return
+            control, take, mask, bodies, sequences, keys, thread = begun
+        try:
+            if not control[0]:
+                return
+            body = pack(
+                t or now(),
+                keys[request],
+                keys[peer],
+                moment,
+                leg,
+                thread,
+                state,
+                rank,
+                peer_rank,
+                step,
+                reason,
+                flags,
+                v0,
+                v1,
+                v2,
+                v3,
+                v4,
+                v5,
+            )
+            index = take()
+            at = (index & mask) * size
+            bodies[at : at + body_size] = body
+            sequences[at >> 3] = index + 1
+        except Exception as error:  # noqa: BLE001 - nothing may leave a tracepoint
+            _fault(error)
+
+    return record
+
+
+record = _bound()
+
+
+def text(value: str | None) -> int:
+    """Tell a text (an engine's name, say); returns what stands for it in a value slot, UNKNOWN for None or when off."""
+    try:
+        state = getattr(_local, "state", None) or _begin(0)
+        if value is None or state is None or not state[0][0]:
+            return UNKNOWN
+        return int.from_bytes(state[5][value][:8], "little", signed=True)
+    except Exception as error:  # noqa: BLE001
+        _fault(error)
+        return UNKNOWN
+
+
+def key64(value: str) -> int:
+    """The low 64 bits of a text's key, unsigned, as in an event's `request` column; `text` has the same bits."""
+    return int.from_bytes(encoded(value)[1][:8], "little")
+
+
+def is_on() -> bool:
+    """Whether an event would be recorded now, room permitting. True before the first event."""
+    return _process.on()
+
+
+def describe(info: dict[str, Any]) -> None:
+    """Add to `started`, what the process says of itself. Opens no file: kept until there is one."""
+    with contextlib.suppress(Exception):
+        _process.describe(info)
+
+
+def note_uninstrumented(reason: str) -> None:
+    """Have this process listed, with the reason why it records nothing."""
+    with contextlib.suppress(Exception):
+        _process.note(reason)
+
+
+def set_main_role(name: str) -> None:
+    """Say which of `vocabulary.THREADS` the main thread is. Unknown names count as unknown."""
+    global _main_role
+    _main_role = THREAD_CODE.get(name, 0)
+    if threading.current_thread() is threading.main_thread():
+        set_role(name)
+
+
+def set_role(name: str) -> None:
+    """Say which of `vocabulary.THREADS` the calling thread is."""
+    _local.role = THREAD_CODE.get(name, 0)
+    state: State | None = getattr(_local, "state", None)
+    if state:
+        _local.state = (*state[:-1], _local.role)
+
+
+def _begin(events: int) -> State | None:
+    """Give the calling thread its rings, or count `events` as refused: the way of its first event."""
+    try:
+        return _begun(events)
+    except Exception as error:  # noqa: BLE001
+        _fault(error)
+        return None
+
+
+def _begun(events: int) -> State | None:
+    if not _process.on():
+        return None
+    seat: Seat | None = getattr(_local, "seat", None)
+    thread, role = threading.current_thread(), _role()
+    if seat is None:
+        seat = _local.seat = _process.seat(thread, role, THREADS[role])
+        if seat is None:
+            _local.early = getattr(_local, "early", 0) + events
+            return None
+        seat.refuse(_local.__dict__.pop("early", 0))
+    elif seat.refuse(0) % RETRY_EVERY == 0:
+        _process.again(seat, thread, role, THREADS[role])
+    if seat.segment is None:
+        seat.refuse(events)
+        return None
+    state = _local.state = _state(seat, role)
+    return state
+
+
+def _state(seat: Seat, role: int) -> State:
+    assert seat.segment is not None
+    events = seat.segment.events
+    keys = Keys(seat.segment.texts, seat.file.word("untold"))
+    return (seat.file.control, events.take, events.mask, events.bodies, events.sequences, keys, role)
+
+
+def _role() -> int:
+    told: int | None = getattr(_local, "role", None)
+    if told is not None:
+        return told
+    thread = threading.current_thread()
+    if thread is threading.main_thread():
+        return _main_role
+    return THREAD_CODE[next((role for name, role in ROLE_OF_THREAD.items() if thread.name.startswith(name)), "unknown")]
+
+
+def _fault(error: Exception) -> None:
+    with contextlib.suppress(Exception):
+        _process.error(error)
+
+
+def _forked() -> None:
+    """A child has rings of its own: it would write over its parent's."""
+    global _process
+    with contextlib.suppress(Exception):
+        _local.__dict__.clear()
+        _process = _process.child()
+
+
+def _ended() -> None:
+    with contextlib.suppress(Exception):
+        if _process.file:
+            _process.file.forget()
+
+
+os.register_at_fork(after_in_child=_forked)
+atexit.register(_ended)
