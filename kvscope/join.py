@@ -1,0 +1,186 @@
+"""Which prefill leg, which decode leg and which router record are one request.
+
+A push is joined by prefill's `matched`, a pull by decode's `reserved`: both carry both ids. Only where
+neither happened does the base id count, together with both engines. The role is the leg's, never the
+engine's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from kvscope.legs import DECODE, NONE, PREFILL, ROUTER, Legs, value_column
+from kvscope.model.engines import DARK, NOT_TOLD
+from kvscope.model.requests import Tally
+from kvscope.probe.vocabulary import MOMENT_CODE
+
+_RANDOM_TAIL = re.compile(r"-[0-9a-f]{8}$")
+_EXTERNAL = re.compile(r"^(?:\d+_)?(?:chatcmpl-(?P<chat>.+)|cmpl-(?P<text>.+)-\d+)$")
+
+
+@dataclass(frozen=True)
+class Joined:
+    """One row per request: a decode leg and its prefill leg, or whichever was seen."""
+
+    prefill: np.ndarray
+    """(n,) leg index or NONE; several rows share one where n > 1 children share a prefill"""
+    decode: np.ndarray
+    """(n,) leg index or NONE"""
+    router: np.ndarray
+    """(n,) leg index or NONE"""
+    stale: np.ndarray
+    """(n,) bool: prefill matched a registration whose request was over"""
+    retried: np.ndarray
+    """(n,) bool: another attempt under the same base id took its prefill leg"""
+    peer: np.ndarray
+    """(n,) i4: of a row with one leg, the engine its other leg was told to be: index, DARK or NOT_TOLD"""
+    tally: Tally
+
+
+def base_id(text: str) -> str:
+    """The id without the random tail an engine gave it."""
+    return _RANDOM_TAIL.sub("", text)
+
+
+def router_id(text: str) -> str:
+    """The X-Request-Id inside an engine's request id: `cmpl-X-0-0a1b2c3d`, `chatcmpl-X-0a1b2c3d`."""
+    base = base_id(text)
+    found = _EXTERNAL.match(base)
+    return (found["chat"] or found["text"]) if found else base
+
+
+def join(legs: Legs) -> Joined:
+    """Pair the legs. Row order depends on what the events are, never on how they came."""
+    told = _peer_engines(legs)
+    partner, matched_at, ambiguous = _by_moment(legs)
+    ambiguous += _by_base_id(legs, partner, told)
+    decode = np.flatnonzero(legs.role == DECODE)
+    alone = np.setdiff1d(np.flatnonzero(legs.role == PREFILL), partner[decode])
+    prefill = np.concatenate((partner[decode], alone))
+    decode = np.concatenate((decode, np.full(len(alone), NONE)))
+    stale = _stale(legs, decode, matched_at)
+    router, lost_records = _routers(legs, prefill, decode)
+    single = (prefill == NONE) | (decode == NONE)
+    tally = replace(
+        legs.tally,
+        ambiguous=ambiguous,
+        stale_matches=int(stale.sum()),
+        unmatched=lost_records,
+    )
+    peer = np.where(single, told[np.where(decode == NONE, prefill, decode)], NOT_TOLD).astype(np.int32)
+    return Joined(prefill, decode, router, stale, _retried(legs, prefill, decode, stale), peer, tally)
+
+
+def _peer_engines(legs: Legs) -> np.ndarray:
+    """(legs,) the engine each leg was told its peer is, by whichever of its moments names one."""
+    told = np.full(len(legs.hash), NOT_TOLD, np.int32)
+    for role, moment in (
+        (DECODE, "registration_sent"),
+        (DECODE, "reserved"),
+        (DECODE, "queued"),
+        (PREFILL, "registration_received"),
+        (PREFILL, "matched"),
+    ):
+        at = legs.of(MOMENT_CODE[moment], role)
+        named = _named(legs, at, moment)
+        told[legs.leg[at][named != NOT_TOLD]] = named[named != NOT_TOLD]
+    return told
+
+
+def _named(legs: Legs, at: np.ndarray, moment: str) -> np.ndarray:
+    return legs.engines.resolve(legs.rows["values"][at, value_column(moment, "peer_engine")], legs.texts)
+
+
+def _by_moment(legs: Legs) -> tuple[np.ndarray, np.ndarray, int]:
+    """(legs,) decode leg -> prefill leg by `matched` and `reserved`; the time of the match; refused joins."""
+    partner = np.full(len(legs.hash), NONE)
+    when = np.full(len(legs.hash), np.iinfo(np.int64).max)
+    matched, ambiguous = legs.of(MOMENT_CODE["matched"], PREFILL), 0
+    matched = matched[np.argsort(legs.rows["t"][matched], kind="stable")[::-1]]  # the earliest is written last
+    decode, refused = _other(legs, matched, "matched", DECODE)
+    seen = decode != NONE
+    partner[decode[seen]] = legs.leg[matched][seen]
+    when[decode[seen]] = legs.rows["t"][matched][seen]
+    ambiguous += refused
+    reserved = legs.of(MOMENT_CODE["reserved"], DECODE)
+    reserved = reserved[(legs.rows["peer"][reserved] != 0) & (partner[legs.leg[reserved]] == NONE)]
+    prefill, refused = _other(legs, reserved, "reserved", PREFILL)
+    seen = prefill != NONE
+    partner[legs.leg[reserved][seen]] = prefill[seen]
+    return partner, when, ambiguous + refused
+
+
+def _other(legs: Legs, at: np.ndarray, moment: str, role: int) -> tuple[np.ndarray, int]:
+    """The leg that each row's peer key means: on the engine it names, else the only one with that id."""
+    engine, peer = _named(legs, at, moment), legs.rows["peer"][at]
+    exact = legs.find(np.maximum(engine, 0), peer, role)
+    mine = np.flatnonzero(legs.role == role)
+    mine = mine[np.argsort(legs.request[mine], kind="stable")]
+    requests = legs.request[mine]
+    low, high = np.searchsorted(requests, peer, "left"), np.searchsorted(requests, peer, "right")
+    only = np.where(high - low == 1, np.append(mine, NONE)[low], NONE)
+    untold = engine == NOT_TOLD
+    return np.where(untold, only, np.where(engine >= 0, exact, NONE)), int((untold & (high - low > 1)).sum())
+
+
+def _by_base_id(legs: Legs, partner: np.ndarray, told: np.ndarray) -> int:
+    """Pair what no moment paired, where base id and engines leave exactly one choice; count the refusals."""
+    decode = np.flatnonzero((legs.role == DECODE) & (partner == NONE) & (told != DARK))
+    free = np.setdiff1d(np.flatnonzero(legs.role == PREFILL), partner)
+    if not len(decode) or not len(free):
+        return 0
+    prefills: defaultdict[str, list[int]] = defaultdict(list)
+    decodes: defaultdict[str, list[int]] = defaultdict(list)
+    for leg in free.tolist():
+        prefills[base_id(legs.text(leg))].append(leg)
+    for leg in decode.tolist():
+        decodes[base_id(legs.text(leg))].append(leg)
+    refused = 0
+    for base, waiting in decodes.items():
+        for leg in waiting:
+            fits = [other for other in prefills.get(base, ()) if _fit(legs, told, other, leg)]
+            rivals = [other for other in waiting if fits and _fit(legs, told, fits[0], other)]
+            if len(fits) == 1 and len(rivals) == 1:
+                partner[leg] = fits[0]
+            refused += len(fits) > 1 or len(rivals) > 1
+    return refused
+
+
+def _fit(legs: Legs, told: np.ndarray, prefill: int, decode: int) -> bool:
+    """Neither leg was told of an engine that is not the other's."""
+    return told[decode] in (NOT_TOLD, legs.engine[prefill]) and told[prefill] in (NOT_TOLD, legs.engine[decode])
+
+
+def _stale(legs: Legs, decode: np.ndarray, matched_at: np.ndarray) -> np.ndarray:
+    """(n,) rows whose decode leg was over before prefill matched it."""
+    over = np.full(len(legs.hash), np.iinfo(np.int64).max)
+    at = legs.of(MOMENT_CODE["finished"], DECODE)
+    np.minimum.at(over, legs.leg[at], legs.rows["t"][at])
+    matched = matched_at[decode]
+    return np.asarray((decode != NONE) & (matched < np.iinfo(np.int64).max) & (over[decode] < matched))
+
+
+def _retried(legs: Legs, prefill: np.ndarray, decode: np.ndarray, stale: np.ndarray) -> np.ndarray:
+    """(n,) decode legs without prefill, under a base id of which another attempt was matched when it was over."""
+    taken = {base_id(legs.text(leg)) for leg in decode[stale].tolist()}
+    retried = np.zeros(len(decode), bool)
+    if taken:
+        for row in np.flatnonzero((prefill == NONE) & (decode != NONE)):
+            retried[row] = base_id(legs.text(int(decode[row]))) in taken
+    return retried
+
+
+def _routers(legs: Legs, prefill: np.ndarray, decode: np.ndarray) -> tuple[np.ndarray, int]:
+    """(n,) the router leg of each row by the id the router gave, and how many router legs found none."""
+    found = np.full(len(prefill), NONE)
+    by_text = {legs.text(leg): leg for leg in np.flatnonzero(legs.role == ROUTER).tolist()}
+    if not by_text:
+        return found, 0
+    for row, leg in enumerate(np.where(decode == NONE, prefill, decode).tolist()):
+        text = legs.text(leg)
+        found[row] = by_text.get(text, by_text.get(router_id(text), NONE))
+    return found, len(by_text) - len(np.unique(found[found != NONE]))

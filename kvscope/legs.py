@@ -1,0 +1,146 @@
+"""Events put in order: one run of rows per leg of a request, bad and repeated ones counted and left out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kvscope.model.engines import Engines, gather_engines
+from kvscope.model.events import EVENT, Events
+from kvscope.model.requests import Tally
+from kvscope.probe.vocabulary import LEG_CODE, MOMENTS, VALUES
+
+PREFILL, DECODE, ROUTER, ENGINE = (LEG_CODE[name] for name in ("prefill", "decode", "router", "engine"))
+NONE = -1
+_FAR = 2**62
+
+_MIX = np.uint64(0x9E37_79B9_7F4A_7C15)
+_STIR = np.uint64(0xBF58_476D_1CE4_E5B9)
+
+
+@dataclass(frozen=True)
+class Legs:
+    """Legs (engine, request, role) and their events. Engine-scoped events lie in one leg per engine."""
+
+    rows: np.ndarray
+    """(m,) EVENT, sorted by leg, moment, time; no duplicates"""
+    leg: np.ndarray
+    """(m,) i8: leg of each row"""
+    hash: np.ndarray
+    """(legs,) u8, ascending"""
+    engine: np.ndarray
+    """(legs,) i4: index into `engines.engines`"""
+    request: np.ndarray
+    """(legs,) u8: request key"""
+    role: np.ndarray
+    """(legs,) u1: PREFILL, DECODE, ROUTER or ENGINE"""
+    engines: Engines
+    texts: dict[int, str]
+    tally: Tally
+
+    def find(self, engine: np.ndarray, request: np.ndarray, role: int) -> np.ndarray:
+        """Leg index of each (engine, request) in that role, or NONE."""
+        wanted = _hash(engine, request, np.full(len(request), role, np.uint8))
+        at = np.searchsorted(self.hash, wanted)
+        at[at == len(self.hash)] = 0
+        return np.where(self.hash[at] == wanted, at, NONE) if len(self.hash) else np.full(len(request), NONE)
+
+    def of(self, moment: int, role: int) -> np.ndarray:
+        """Row indices of one moment in one role."""
+        return np.flatnonzero((self.rows["moment"] == moment) & (self.role[self.leg] == role))
+
+    def text(self, leg: int) -> str:
+        """The request id of a leg."""
+        key = int(self.request[leg])
+        return self.texts.get(key, f"#{key:016x}")
+
+
+def value_column(moment: str, name: str) -> int:
+    """Where `name` lies among the values of `moment`."""
+    return VALUES[moment].index(name)
+
+
+def gather_legs(events: Events) -> Legs:
+    """Order the events of all requests; the order they came in leaves no trace."""
+    engines = gather_engines(events.processes)
+    rows, out_of_bounds = _within_bounds(events)
+    role = np.where(rows["request"] == 0, np.uint8(ENGINE), rows["leg"])
+    hashes = _hash(engines.of_process[rows["process"]] if len(rows) else np.empty(0, np.int32), rows["request"], role)
+    order = _order(rows, hashes)
+    order, duplicates = _without_duplicates(rows, hashes, order)
+    rows, hashes, role = rows[order], hashes[order], role[order]
+    begins = np.flatnonzero(_changes(hashes))
+    tally = Tally(
+        events=len(rows),
+        lost=sum(process.lost for process in events.processes),
+        duplicates=duplicates,
+        out_of_bounds=out_of_bounds,
+    )
+    return Legs(
+        rows=rows,
+        leg=np.cumsum(_changes(hashes)) - 1,
+        hash=hashes[begins],
+        engine=engines.of_process[rows["process"][begins]] if len(rows) else np.empty(0, np.int32),
+        request=rows["request"][begins],
+        role=role[begins],
+        engines=engines,
+        texts=events.texts,
+        tally=tally,
+    )
+
+
+def _within_bounds(events: Events) -> tuple[np.ndarray, int]:
+    rows = events.rows
+    good = (rows["moment"] > 0) & (rows["moment"] < len(MOMENTS)) & (rows["process"] < len(events.processes))
+    good &= (rows["t"] > -_FAR) & (rows["t"] < _FAR)
+    good &= (rows["request"] == 0) | ((rows["leg"] >= PREFILL) & (rows["leg"] <= ROUTER))
+    bad = len(rows) - int(np.count_nonzero(good))
+    return (rows[good] if bad else rows), bad
+
+
+def _hash(engine: np.ndarray, request: np.ndarray, role: np.ndarray) -> np.ndarray:
+    """One u64 per (engine, request, role). Request keys are hashes already, so collisions stay negligible."""
+    where = (engine.astype(np.uint64) * np.uint64(8) + role.astype(np.uint64) + np.uint64(1)) * _STIR
+    mixed = (request ^ where ^ (where >> np.uint64(29))) * _MIX
+    return np.asarray(mixed ^ (mixed >> np.uint64(32)))
+
+
+def _order(rows: np.ndarray, hashes: np.ndarray) -> np.ndarray:
+    keys = [np.ascontiguousarray(rows["t"]), np.ascontiguousarray(rows["moment"]), hashes]
+    if rows["rank"].any() or rows["peer_rank"].any():
+        keys = [rows["peer_rank"], rows["rank"], *keys]
+    order = np.lexsort(keys)
+    if not _ties(rows, hashes, order).size:
+        return order
+    # Ties must not be broken by the order of arrival.
+    rest = [rows["values"][:, column] for column in reversed(range(rows["values"].shape[1]))]
+    rest += [rows[name] for name in ("flags", "reason", "state", "thread", "step", "peer")]
+    return np.lexsort([*rest, *keys])
+
+
+def _ties(rows: np.ndarray, hashes: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """Positions in `order` whose row has the leg, moment and time of the one before."""
+    t, moment, hashed = rows["t"][order], rows["moment"][order], hashes[order]
+    return np.flatnonzero((t[1:] == t[:-1]) & (moment[1:] == moment[:-1]) & (hashed[1:] == hashed[:-1])) + 1
+
+
+def _without_duplicates(rows: np.ndarray, hashes: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, int]:
+    ties = _ties(rows, hashes, order)
+    if not ties.size:
+        return order, 0
+    same = _bytes(rows[order[ties]]) == _bytes(rows[order[ties - 1]])
+    repeated = ties[same.all(axis=1)]
+    return np.delete(order, repeated), len(repeated)
+
+
+def _bytes(rows: np.ndarray) -> np.ndarray:
+    """Rows as bytes, whichever process index they were read under."""
+    copy = np.ascontiguousarray(rows)
+    copy["process"] = 0
+    return copy.view(np.uint8).reshape(len(copy), EVENT.itemsize)
+
+
+def _changes(values: np.ndarray) -> np.ndarray:
+    """True where a value differs from the one before, and at the first."""
+    return np.concatenate((np.ones(min(1, len(values)), bool), values[1:] != values[:-1]))
