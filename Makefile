@@ -5,6 +5,8 @@ BIN := .venv/bin
 READY := .venv/.ready
 SOURCES := kvscope tests $(wildcard benchmarks)
 
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
 .DEFAULT_GOAL := help
 .PHONY: help setup check format test bench demo lock clean
 
