@@ -23,10 +23,13 @@ is whole. It only ever grows; nobody truncates it, since a map cut short kills i
   name. Every word is an aligned u64: one store, which never tears.
 * The control word is read by the writer on each event and written by `kvscope on|off`.
 * A record is RECORD_BYTES, 8-byte aligned, its last-written word first: `sequence` = index + 1, where
-  index counts records of this ring since it was made. A writer slice-assigns the body (struct.pack_into
-  would show zeros), then stores the sequence word (a longer copy can tear, that store cannot).
+  index counts records of this ring since it was made. A writer packs the body in place (a reader may see
+  it half done, or zeros: it does not look before it is published), then stores the sequence word: one
+  aligned 8-byte store by memoryview assignment, which neither tears nor shows zeros.
+* A record of moment 0 (`none`) is void: its event could not be packed and is counted in `errors`.
 * There is no head word: sequences rise within a lap, so a reader finds the head by bisection, and the
-  writer saves a store per event.
+  writer saves a store per event. An exception raised by a signal handler inside a record leaves its slot
+  unpublished; a reader looks up to GUARD slots past such a gap, and counts it as lost.
 * While record i is written over record i - capacity, that slot still carries the old sequence. So a
   reader copies, then finds the head again, and trusts only indexes above head - capacity + GUARD. An
   overwritten record is a gap in the sequence: losses are counted exactly, never guessed.
@@ -99,6 +102,10 @@ VALUES = 6
 # After the sequence word: t, request key, peer key, moment, leg, thread, state, rank, peer_rank, step,
 # reason, flags, values.
 BODY = struct.Struct("@q16s16sBBBBHHIHH6q")
+# The same bytes when values 2 to 5 are UNKNOWN, packed faster.
+SHORT_BODY = struct.Struct("@q16s16sBBBBHHIHHqq32s")
+SHORT_TAIL = struct.pack("@4q", *[-(2**63)] * 4)
+assert SHORT_BODY.size == BODY.size
 RECORD_BYTES = 8 + BODY.size
 RECORD_WORDS = RECORD_BYTES // 8
 
