@@ -8,7 +8,7 @@ SOURCES := kvscope tests $(wildcard benchmarks)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format test bench demo lock clean
+.PHONY: help setup check lint format test bench demo lock clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-8s %s\n", $$1, $$2 }'
@@ -25,12 +25,14 @@ $(READY): requirements/test.txt pyproject.toml
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-check: $(READY) ## all that must hold before a commit, in about a minute: format, lint, types, import rules, fast tests
+check: lint ## all that must hold before a commit, in about a minute: lint and the fast tests
+	$(BIN)/pytest -q -n 2 -m 'not lab and not slow' tests/unit tests/contract
+
+lint: $(READY) ## format, lint, types and import rules
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -q -n 2 -m 'not lab and not slow' tests/unit tests/contract
 
 format: $(READY) ## put the code into its one form
 	$(BIN)/ruff check --fix-only --quiet $(SOURCES)

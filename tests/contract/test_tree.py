@@ -21,8 +21,8 @@ REGISTRIES = re.compile(
 MACHINE_PATHS = re.compile("(^|[^\\w.)}])/(" + "|".join(("work", "farm", "root", "home", "opt/kvlab")) + ")/", re.M)
 
 # Where lines may go to standard error or a process may be ended: the command line's one module, and
-# what runs inside an engine or stands alone there.
-OWNERS = ("kvscope/cli/outcome.py", "kvscope/__main__.py", "kvscope/probe/", "kvscope/vllm/")
+# what runs inside an engine or stands alone there, and the live display of a long set-up.
+OWNERS = ("kvscope/cli/outcome.py", "kvscope/probe/", "kvscope/vllm/", "kvscope/lab/progress.py")
 
 
 def shown(path: Path) -> str:
