@@ -14,9 +14,7 @@ PREFILL, DECODE, ENGINE = LEG_CODE["prefill"], LEG_CODE["decode"], LEG_CODE["eng
 FAILED = MOMENT_CODE["failed"]
 
 
-def _fail(
-    connector: Any, leg: int, request_id: str | None, reason: str, peer: Any = None
-) -> None:
+def _fail(connector: Any, leg: int, request_id: str | None, reason: str, peer: Any = None) -> None:
     code = REASON_CODE.get(reason, 0)
     record(
         FAILED,
@@ -24,9 +22,7 @@ def _fail(
         request_id,
         0,
         recorder.text(peer) if peer else UNKNOWN,
-        UNKNOWN
-        if code
-        else recorder.text(reason),  # a release's own name for it: kept as text
+        UNKNOWN if code else recorder.text(reason),  # a release's own name for it: kept as text
         rank=connector.tp_rank,
         step=state().step,
         reason=code,
@@ -40,9 +36,7 @@ def failed(connector: Any, request_id: Any, failure_type: Any, context: Any) -> 
         leg = ENGINE
     elif not is_push(connector):
         leg = reader_leg(request_id)
-    elif (
-        failure_type.startswith("push_reg") or request_id in connector._recving_metadata
-    ):
+    elif failure_type.startswith("push_reg") or request_id in connector._recving_metadata:
         leg = DECODE
     else:
         leg = PREFILL

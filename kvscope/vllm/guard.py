@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kvscope.probe import recorder
+from kvscope.probe.recorder import _fault as fault
 
 
 def tracepoint(observe: Callable[..., None]) -> Callable[..., None]:
@@ -18,8 +19,8 @@ def tracepoint(observe: Callable[..., None]) -> Callable[..., None]:
         try:
             if recorder.is_on():
                 observe(*args)
-        except Exception as error:  # the engine must never see it
-            recorder.internal_error(error)
+        except Exception as error:  # noqa: BLE001 - the engine must never see it
+            fault(error)
 
     guarded.__name__ = observe.__name__
     guarded.__doc__ = observe.__doc__

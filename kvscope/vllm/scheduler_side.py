@@ -67,14 +67,10 @@ class Engine:
 
     def __init__(self) -> None:
         self.seen: dict[str, Seen] = {}
-        self.chunked: dict[
-            str, int
-        ] = {}  # prompts in several chunks -> step of the last one
+        self.chunked: dict[str, int] = {}  # prompts in several chunks -> step of the last one
         self.step = 0
         self.step_begin = 0
-        self.steps: dict[
-            int, tuple[int, int, int, int]
-        ] = {}  # id(output) -> number, begin, requests, tokens
+        self.steps: dict[int, tuple[int, int, int, int]] = {}  # id(output) -> number, begin, requests, tokens
         self.fold = StepFold()
         self.load: tuple[int, ...] = ()
         self.loads: deque[int] = deque(maxlen=10)  # when the last ten were written
@@ -97,9 +93,7 @@ def leg_of(params: Any) -> int:
 
 def blocks_in(groups: Any) -> int:
     """KV blocks in vLLM's per-group lists (or one flat list)."""
-    return sum(
-        len(group) if isinstance(group, (list, tuple)) else 1 for group in groups or ()
-    )
+    return sum(len(group) if isinstance(group, (list, tuple)) else 1 for group in groups or ())
 
 
 def peer_engine(params: Any) -> int:
@@ -111,9 +105,7 @@ def peer_engine(params: Any) -> int:
 def _seen(request: Any) -> Seen:
     found = engine.seen.get(request.request_id)
     if found is None:
-        found = engine.seen[request.request_id] = Seen(
-            leg_of(request.kv_transfer_params)
-        )
+        found = engine.seen[request.request_id] = Seen(leg_of(request.kv_transfer_params))
     return found
 
 
@@ -220,9 +212,7 @@ def batch_made(scheduler: Any, token_budget: Any, preempted_reqs: Any) -> None:
 
 
 @tracepoint
-def reserved(
-    connector: Any, request: Any, local_block_ids: Any, num_external_tokens: Any
-) -> None:
+def reserved(connector: Any, request: Any, local_block_ids: Any, num_external_tokens: Any) -> None:
     """KV blocks were allocated for what the peer will fill. Pull: both request ids are known here."""
     if num_external_tokens <= 0:
         return
@@ -239,17 +229,13 @@ def reserved(
         num_external_tokens,
         max(0, request.num_prompt_tokens - num_external_tokens),
         peer_engine(params),
-        peer=params.get("remote_request_id")
-        if connector._TRANSFER_MODE == "pull"
-        else None,
+        peer=params.get("remote_request_id") if connector._TRANSFER_MODE == "pull" else None,
         step=engine.step,
     )
 
 
 @tracepoint
-def scheduled(
-    _scheduler: Any, request: Any, num_new_tokens: Any, num_computed_tokens: Any
-) -> None:
+def scheduled(_scheduler: Any, request: Any, num_new_tokens: Any, num_computed_tokens: Any) -> None:
     """It is in the batch of a step: first prompt tokens on P, decode start on D; or it came back."""
     seen = _seen(request)
     moment = RESUMED if seen.scheduled else SCHEDULED
@@ -340,9 +326,7 @@ def tokens(_scheduler: Any, request: Any, new_token_ids: Any) -> None:
 @tracepoint
 def computed(_connector: Any, request: Any, block_ids: Any) -> None:
     """Prefill finished; these blocks are final."""
-    if (
-        leg_of(request.kv_transfer_params) != PREFILL
-    ):  # a decode leg that keeps its blocks for a later turn
+    if leg_of(request.kv_transfer_params) != PREFILL:  # a decode leg that keeps its blocks for a later turn
         engine.unusual_legs[request.request_id] = DECODE
         return
     record(

@@ -23,13 +23,9 @@ def _told(question: Callable[[], Any]) -> Any:
     """An answer, or None: a release that keeps one setting elsewhere must not cost the others."""
     try:
         answer = question()
-    except Exception:  # any shape of the engine's configuration is possible here
+    except Exception:  # noqa: BLE001 - any shape of the engine's configuration is possible here
         return None
-    return (
-        answer
-        if isinstance(answer, (int, float, bool, str, list, type(None)))
-        else str(answer)
-    )
+    return answer if isinstance(answer, (int, float, bool, str, list, type(None))) else str(answer)
 
 
 def engine_name(config: Any) -> str:
@@ -70,9 +66,7 @@ def _gpu() -> str | None:
     return torch.cuda.get_device_name() if torch.cuda.is_available() else None
 
 
-def describe(
-    connector: Any, config: Any, engine_id: str, kv_cache: Any
-) -> dict[str, Any]:
+def describe(connector: Any, config: Any, engine_id: str, kv_cache: Any) -> dict[str, Any]:
     """Versions, connector, model, limits, sizes, place."""
     transfer, model, cache = (
         config.kv_transfer_config,
@@ -99,9 +93,7 @@ def describe(
         "backends": lambda: list(transfer.get_from_extra_config("backends", ["UCX"])),
         "num_threads": lambda: transfer.get_from_extra_config("num_threads", 4),
         "ucx_tls": lambda: os.environ.get("UCX_TLS"),
-        "bidirectional": lambda: bool(
-            transfer.get_from_extra_config("bidirectional_kv_xfer", False)
-        ),
+        "bidirectional": lambda: bool(transfer.get_from_extra_config("bidirectional_kv_xfer", False)),
         "lease_s": lambda: transfer.get_from_extra_config("kv_lease_duration", 30),
         "kv_buffer_device": lambda: transfer.kv_buffer_device,
         "load_failure_policy": lambda: transfer.kv_load_failure_policy,
@@ -129,9 +121,7 @@ def describe(
     return {name: answer for name, answer in answers.items() if answer is not None}
 
 
-def _start(
-    process: str, connector: Any, config: Any, engine_id: str, kv_cache: Any, rank: int
-) -> None:
+def _start(process: str, connector: Any, config: Any, engine_id: str, kv_cache: Any, rank: int) -> None:
     recorder.describe(
         {
             "process": process,
@@ -143,9 +133,7 @@ def _start(
 
 
 @tracepoint
-def scheduler_started(
-    connector: Any, config: Any, engine_id: Any, kv_cache: Any
-) -> None:
+def scheduler_started(connector: Any, config: Any, engine_id: Any, kv_cache: Any) -> None:
     """EngineCore has its connector."""
     recorder.set_main_role("core")
     _start("core", connector, config, engine_id, kv_cache, 0)

@@ -11,7 +11,6 @@ from kvscope.probe.recorder import record
 from kvscope.probe.vocabulary import (
     LEG_CODE,
     MOMENT_CODE,
-    REASON_CODE,
     STATE_CODE,
     UNKNOWN,
 )
@@ -51,20 +50,14 @@ class Worker:
     """State of the one connector worker in this process."""
 
     def __init__(self) -> None:
-        self.legs: dict[
-            str, int
-        ] = {}  # requests whose leg is not the engine's usual one
-        self.rtt: dict[
-            str, tuple[int, int]
-        ] = {}  # engine id -> handshake round trip, clock offset (ns)
+        self.legs: dict[str, int] = {}  # requests whose leg is not the engine's usual one
+        self.rtt: dict[str, tuple[int, int]] = {}  # engine id -> handshake round trip, clock offset (ns)
         self.looked = UNKNOWN  # the writer's last drain and the one before it
         self.previous_look = UNKNOWN
         self.writing = ""  # P request that the writer has in hand
         self.poll_begin = 0
         self.done_at = 0
-        self.pending: dict[
-            int, int
-        ] = {}  # id(handle) -> last poll that found it in flight
+        self.pending: dict[int, int] = {}  # id(handle) -> last poll that found it in flight
         self.peer_rank: dict[int, int] = {}  # id(handle)
         self.step = 0
         self.step_begin = 0
@@ -160,9 +153,7 @@ def connector_ended() -> None:
 
 
 @tracepoint
-def registration_handed(
-    connector: Any, request_id: Any, registration: Any, metadata: Any
-) -> None:
+def registration_handed(connector: Any, request_id: Any, registration: Any, metadata: Any) -> None:
     """D's forward thread gives a registration to the writer."""
     record(
         HANDED,
@@ -177,9 +168,7 @@ def registration_handed(
 
 
 @tracepoint
-def blocks_handed(
-    connector: Any, request_id: Any, block_ids: Any, metadata: Any
-) -> None:
+def blocks_handed(connector: Any, request_id: Any, block_ids: Any, metadata: Any) -> None:
     """P's forward thread gives finished blocks to the writer."""
     step = getattr(metadata, "kvs_step", 0)
     record(
@@ -201,9 +190,7 @@ def staged(connector: Any, request_id: Any, block_ids: Any) -> None:
 
 
 @tracepoint
-def registration_sent(
-    connector: Any, request_id: Any, registration: Any, message: Any, rank: Any
-) -> None:
+def registration_sent(connector: Any, request_id: Any, registration: Any, message: Any, rank: Any) -> None:
     """About to send the registration to one rank of P."""
     record(
         REGISTRATION_SENT,
@@ -313,9 +300,7 @@ def post_begun(connector: Any, request_id: Any, engine_id: Any, blocks: Any) -> 
 
 
 @tracepoint
-def prepared(
-    connector: Any, request_id: Any, remote_rank: Any, descriptors: Any, _handle: Any
-) -> None:
+def prepared(connector: Any, request_id: Any, remote_rank: Any, descriptors: Any, _handle: Any) -> None:
     """The transfer's handle is made."""
     returned.state = None
     record(
@@ -330,9 +315,7 @@ def prepared(
 
 
 @tracepoint
-def posted(
-    connector: Any, request_id: Any, remote_rank: Any, descriptors: Any, handle: Any
-) -> None:
+def posted(connector: Any, request_id: Any, remote_rank: Any, descriptors: Any, handle: Any) -> None:
     """The transfer is submitted, with the state that the call returned."""
     now = monotonic_ns()
     if len(worker.peer_rank) < MAX_OPEN:
@@ -406,10 +389,7 @@ def notified(connector: Any, notification: Any) -> None:
     if notification.startswith(b"HB:"):
         return
     request_id, _, _ = notification.decode().rpartition(":")
-    if (
-        request_id not in connector._reqs_to_send
-        and request_id not in connector._reqs_to_process
-    ):
+    if request_id not in connector._reqs_to_send and request_id not in connector._reqs_to_process:
         record(NOTIFIED, DECODE, request_id, rank=connector.tp_rank)
 
 
