@@ -1,0 +1,150 @@
+"""The vLLM processes of this host, as /proc shows them: who they are, and what may be read of them.
+
+Standard library only, since it has to work inside a vLLM image. The root is an argument, so that a recorded
+tree can be read as well.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+PROC = Path("/proc")
+
+_TITLE = re.compile(r"^(?P<prefix>\S+)::(?P<name>EngineCore|Worker|APIServer|DPCoordinator)(?P<rest>\S*)")
+_SERVER = re.compile(r"vllm\.entrypoints|(^|/)vllm(\x00| )(serve|bench|run-batch)\b")
+_ROLES = {"EngineCore": "core", "Worker": "worker", "APIServer": "api", "DPCoordinator": "coordinator"}
+_SITE = re.compile(r"\s(/\S*?/(?:site|dist)-packages)/")
+
+
+@dataclass(frozen=True)
+class HostProcess:
+    """One vLLM process. What may not be read is None, and `denied` names it."""
+
+    pid: int
+    """As this host numbers it."""
+    role: str
+    """api, core, worker or coordinator"""
+    command: str
+    uid: int
+    parent: int
+    own_pid: int
+    """As the process sees itself, in the innermost pid namespace."""
+    start_ticks: int
+    environ: Mapping[str, str] | None
+    """As it was started; a child that renamed itself shows its parent's."""
+    site: Path | None
+    """The site-packages that it runs from, in its own file system."""
+    time_namespace: str | None
+    denied: tuple[str, ...] = ()
+
+
+def vllm_processes(root: Path = PROC) -> list[HostProcess]:
+    """Every vLLM process under `root`, by pid. Processes that end meanwhile are left out."""
+    found: dict[int, HostProcess] = {}
+    for pid in _pids(root):
+        command = _text(root / str(pid) / "cmdline")
+        role = role_of(command or "")
+        if role and (process := _read(root, pid, role, command or "")):
+            found[pid] = process
+    return [_with_inherited_environ(process, found) for _, process in sorted(found.items())]
+
+
+def role_of(command: str) -> str | None:
+    """What a command line (NUL separated, or a title set by the process) makes of the process, if it is vLLM's."""
+    if title := _TITLE.match(command):
+        return _ROLES[title["name"]]
+    if _SERVER.search(command):
+        return "api"
+    return None
+
+
+def time_namespace(root: Path, pid: int | str) -> str | None:
+    """The identity of a process's time namespace; None where it may not be read or the kernel has none."""
+    try:
+        return os.readlink(root / str(pid) / "ns" / "time")
+    except OSError:
+        return None
+
+
+def inside(root: Path, pid: int, path: Path) -> Path:
+    """`path` of the process's own file system, as it can be reached from here."""
+    return root / str(pid) / "root" / path.relative_to("/")
+
+
+def clock_source(system: Path = Path("/sys")) -> str | None:
+    """The kernel's clock source, e.g. `tsc`."""
+    return (_text(system / "devices/system/clocksource/clocksource0/current_clocksource") or "").strip() or None
+
+
+def _pids(root: Path) -> Iterator[int]:
+    try:
+        names = os.listdir(root)
+    except OSError:
+        return
+    yield from sorted(int(name) for name in names if name.isdigit())
+
+
+def _read(root: Path, pid: int, role: str, command: str) -> HostProcess | None:
+    folder = root / str(pid)
+    status, stat = _text(folder / "status"), _text(folder / "stat")
+    if not status or not stat or stat.rpartition(")")[2].split()[0] == "Z":
+        return None
+    fields = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
+    environ, maps = _text(folder / "environ"), _text(folder / "maps")
+    return HostProcess(
+        pid=pid,
+        role=role,
+        command=command.replace("\0", " ").strip(),
+        uid=int(fields["Uid"].split()[0]),
+        parent=int(fields["PPid"]),
+        own_pid=int(fields.get("NSpid", str(pid)).split()[-1]),
+        start_ticks=int(stat.rpartition(")")[2].split()[19]),
+        environ=None if environ is None else parse_environ(environ),
+        site=_site(maps or ""),
+        time_namespace=time_namespace(root, pid),
+        denied=tuple(name for name, read in (("environ", environ), ("maps", maps)) if read is None),
+    )
+
+
+def parse_environ(text: str) -> dict[str, str]:
+    """NUL-separated NAME=VALUE; what a process that renamed itself has overwritten is left out."""
+    pairs = (entry.partition("=") for entry in text.split("\0"))
+    return {name: value for name, equals, value in pairs if equals and name.isidentifier()}
+
+
+def _with_inherited_environ(process: HostProcess, found: Mapping[int, HostProcess]) -> HostProcess:
+    """Renaming itself costs a process its visible environment: take that of the vLLM process that started it."""
+    above: HostProcess | None = process
+    while above is not None and not above.environ:
+        above = found.get(above.parent)
+    if above is None or above is process:
+        return process
+    return HostProcess(**{**vars(process), "environ": above.environ})
+
+
+def _site(maps: str) -> Path | None:
+    """The site-packages most mapped files come from: with several, the one that holds the big libraries."""
+    counts: dict[str, int] = {}
+    for found in _SITE.finditer(maps):
+        counts[found[1]] = counts.get(found[1], 0) + 1
+    return Path(max(counts, key=lambda path: counts[path])) if counts else None
+
+
+def distributions(folders: Iterable[Path], *names: str) -> str | None:
+    """The version of the first of these distributions that lies in one of the folders."""
+    for folder in folders:
+        for name in names:
+            for found in folder.glob(f"{name.replace('-', '_')}-*.dist-info"):
+                return found.name.removesuffix(".dist-info").rpartition("-")[2]
+    return None
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_bytes().decode("utf-8", "replace")
+    except OSError:
+        return None
