@@ -25,13 +25,27 @@ class Function:
         return hashlib.sha256(body.encode()).hexdigest()[:16]
 
 
+def parts(node: ast.AST) -> Iterator[ast.AST]:
+    """The statements directly in a statement's (or handler's, or case's) blocks; expressions are not entered."""
+    for field in ("body", "handlers", "cases", "orelse", "finalbody"):
+        block = getattr(node, field, ())
+        yield from block if isinstance(block, list) else ()
+
+
+def statements(node: ast.AST) -> Iterator[ast.AST]:
+    """All statements, handlers and cases inside `node`, in source order."""
+    for part in parts(node):
+        yield part
+        yield from statements(part)
+
+
 def functions(tree: ast.Module) -> list[Function]:
     """All functions, nested ones too, in the order of their definition."""
     return list(_walk(tree, ""))
 
 
 def _walk(node: ast.AST, prefix: str) -> Iterator[Function]:
-    for child in ast.iter_child_nodes(node):
+    for child in parts(node):
         if not isinstance(child, FunctionNode | ast.ClassDef):
             yield from _walk(child, prefix)
             continue

@@ -8,7 +8,9 @@ its body, a handler may be entered before the first statement of its `try`.
 import ast
 import builtins
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import ClassVar
 
+from kvscope.vllm import anchors
 from kvscope.vllm.anchors import FunctionNode
 
 State = frozenset[str] | None
@@ -23,13 +25,17 @@ def bound_names(tree: ast.Module, wanted: Iterable[ast.stmt]) -> Found:
     targets = set(wanted)
     module = _Flow(set())
     end = module.block(tree.body, frozenset()) or frozenset()
-    ever_deleted = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Del)}
-    visible = (end - ever_deleted) | (frozenset(dir(builtins)) - _assigned(tree.body))
+    visible = (end - _unbinds(anchors.statements(tree))) | (frozenset(dir(builtins)) - _assigned(tree.body))
     found: Found = {}
     for function, outer in _functions(tree.body):
-        if outer is None:
+        if outer is None and _holds(function, targets):
             _function(function, visible, targets, found)
     return found
+
+
+def _holds(function: FunctionNode, targets: set[ast.stmt]) -> bool:
+    last = function.end_lineno or function.lineno
+    return any(function.lineno <= target.lineno <= last for target in targets)
 
 
 def _function(node: FunctionNode, visible: frozenset[str], targets: set[ast.stmt], found: Found) -> None:
@@ -55,7 +61,7 @@ def _functions(body: Sequence[ast.stmt]) -> Iterator[tuple[FunctionNode, Functio
         if isinstance(node, FunctionNode):
             yield node, outer
             outer = node
-        for child in ast.iter_child_nodes(node):
+        for child in anchors.parts(node):
             yield from walk(child, outer)
 
     for statement in body:
@@ -106,11 +112,24 @@ def _declared(body: Iterable[ast.AST], kind: type[ast.Global] | type[ast.Nonloca
 
 
 def _deleted(body: Iterable[ast.AST]) -> frozenset[str]:
-    """Names that some statement of the scope unbinds: `del`, and a handler's name when it ends."""
-    names = set()
-    for node in _scope(body):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Del):
-            names.add(node.id)
+    """Names that some statement of the scope unbinds."""
+    return _unbinds(_blocks(body))
+
+
+def _blocks(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """The statements of one scope, nested definitions not entered."""
+    for node in nodes:
+        yield node
+        if not isinstance(node, _SCOPES):
+            yield from _blocks(anchors.parts(node))
+
+
+def _unbinds(nodes: Iterable[ast.AST]) -> frozenset[str]:
+    """Names that `del` takes away, and those of handlers, which are unbound when the handler ends."""
+    names: set[str] = set()
+    for node in nodes:
+        if isinstance(node, ast.Delete):
+            names |= _assigned([node])
         elif isinstance(node, ast.ExceptHandler) and node.name:
             names.add(node.name)
     return frozenset(names)
@@ -209,10 +228,7 @@ class _Flow:
             state |= _certain(item.context_expr)
             if item.optional_vars is not None:
                 state |= _assigned([item.optional_vars])
-        after = self.block(node.body, state)
-        if all(_lets_pass(item.context_expr) for item in node.items):
-            return after
-        return _meet(after, state - _deleted(node.body))
+        return _meet(self.block(node.body, state), state - _deleted(node.body))
 
     def _try(self, node: ast.Try | ast.TryStar, state: frozenset[str]) -> State:
         raised = state - _deleted(node.body)
@@ -242,7 +258,7 @@ class _Flow:
     def _define(self, node: FunctionNode | ast.ClassDef, state: frozenset[str]) -> State:
         return state | {node.name}
 
-    _handlers: dict[type[ast.stmt], Callable[..., State]] = {
+    _handlers: ClassVar[dict[type[ast.stmt], Callable[..., State]]] = {
         ast.Delete: _delete,
         ast.Assert: _assert,
         ast.Return: _leave,
@@ -262,14 +278,3 @@ class _Flow:
         ast.FunctionDef: _define,
         ast.AsyncFunctionDef: _define,
     }
-
-
-def _lets_pass(manager: ast.expr) -> bool:
-    """Whether a context manager is known never to swallow an exception: a lock, or one of the engine's timers."""
-    if isinstance(manager, ast.Call):
-        manager = manager.func
-    name = manager.attr if isinstance(manager, ast.Attribute) else manager.id if isinstance(manager, ast.Name) else ""
-    return name.endswith("lock") or name in _TRANSPARENT
-
-
-_TRANSPARENT = frozenset({"record_function_or_nullcontext", "nullcontext", "set_forward_context"})

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 
 from kvscope.model.errors import InputError
-from kvscope.vllm import importblock, patchfile
+from kvscope.vllm import anchors, importblock, patchfile
 from kvscope.vllm.binding import bound_names
 from kvscope.vllm.patchfile import Hunk, Patch
 
@@ -40,7 +40,7 @@ def source_violations(
     except SyntaxError as error:
         return [f"does not parse with the added lines: line {error.lineno}, {error.msg}"]
     _, inserted = patchfile.origins(hunks, patched.count(b"\n") + 1)
-    added = [node for node in ast.walk(tree) if isinstance(node, ast.stmt) and node.lineno in inserted]
+    added = [node for node in anchors.statements(tree) if isinstance(node, ast.stmt) and node.lineno in inserted]
     calls = [node for node in added if not _in_import_block(node, tree, inserted)]
     findings = [finding for node in calls for finding in _shape(node)]
     if findings:
@@ -105,23 +105,31 @@ def _is_import_block(node: ast.stmt) -> bool:
 
 
 def _structure(tree: ast.Module, stock: bytes, inserted: set[int]) -> Iterator[str]:
-    _Without(inserted).visit(tree)
-    if ast.dump(tree) != ast.dump(ast.parse(stock)):
+    for node in [tree, *anchors.statements(tree)]:
+        for field in ("body", "orelse", "finalbody"):
+            block = getattr(node, field, None)
+            if isinstance(block, list):
+                kept = [part for part in block if part.lineno not in inserted]
+                if kept[:1] != block[:1] and kept and _is_text(kept[0]):
+                    yield f"an added line stands before the docstring at line {kept[0].lineno}"
+                setattr(node, field, kept)
+    if not _same(tree, ast.parse(stock)):
         yield "the added lines change the meaning of upstream's: without them the module is not the stock one"
 
 
-class _Without(ast.NodeTransformer):
-    """Takes the statements on inserted lines out."""
+def _is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
 
-    def __init__(self, inserted: set[int]) -> None:
-        self._inserted = inserted
 
-    def visit(self, node: ast.AST) -> ast.AST | None:
-        """None for an inserted statement."""
-        if isinstance(node, ast.stmt) and node.lineno in self._inserted:
-            return None
-        visited: ast.AST = self.generic_visit(node)
-        return visited
+def _same(one: object, other: object) -> bool:
+    """Whether two trees are equal but for where they stand."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, ast.AST):
+        return all(_same(getattr(one, name, None), getattr(other, name, None)) for name in one._fields)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return one == other
 
 
 def require(findings: list[str]) -> None:
@@ -129,5 +137,3 @@ def require(findings: list[str]) -> None:
     if findings:
         more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
         raise InputError(findings[0] + more)
-
-

@@ -1,8 +1,8 @@
 """The patches of all supported releases, and the table that says which files make up a release."""
 
 import hashlib
+import re
 import tomllib
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -107,29 +107,13 @@ def _render_table(table: Table) -> str:
     return "".join(out)
 
 
-@dataclass(frozen=True)
-class Match:
-    """How an installed vLLM relates to the best fitting release."""
-
-    release: str
-    stock: tuple[str, ...]
-    """Paths that are as released."""
-    other: tuple[str, ...]
-    """Paths with other contents: patched on disk, edited, or another release's."""
+def order(release: str) -> tuple[int, ...]:
+    """A key by which releases sort."""
+    return tuple(int(part) for part in re.findall(r"\d+", release))
 
 
-def match(table: Mapping[str, Mapping[str, str]], hash_of: Callable[[str], str | None], version: str) -> Match | None:
-    """The release most of whose files are there as released; a tie goes to `version`, then the newest.
-    `hash_of` gives the SHA-256 of an upstream path, None if it is absent."""
-    best: tuple[tuple[int, bool, tuple[int, ...]], Match] | None = None
-    for release, files in table.items():
-        stock = tuple(path for path, sha in files.items() if hash_of(path) == sha)
-        other = tuple(path for path in files if path not in stock)
-        rank = (-len(other), version.split("+")[0] == release, _order(release))
-        if best is None or rank > best[0]:
-            best = (rank, Match(release, stock, other))
-    return best[1] if best else None
-
-
-def _order(release: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in release.split(".") if part.isdigit())
+def newest(table: Table) -> str:
+    """The newest release in the table."""
+    if not table:
+        raise InputError("the patch folder supports no release")
+    return max(table, key=order)
