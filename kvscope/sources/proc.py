@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -132,15 +132,6 @@ def _site(maps: str) -> Path | None:
     for found in _SITE.finditer(maps):
         counts[found[1]] = counts.get(found[1], 0) + 1
     return Path(max(counts, key=lambda path: counts[path])) if counts else None
-
-
-def distributions(folders: Iterable[Path], *names: str) -> str | None:
-    """The version of the first of these distributions that lies in one of the folders."""
-    for folder in folders:
-        for name in names:
-            for found in folder.glob(f"{name.replace('-', '_')}-*.dist-info"):
-                return found.name.removesuffix(".dist-info").rpartition("-")[2]
-    return None
 
 
 def _text(path: Path) -> str | None:

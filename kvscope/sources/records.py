@@ -8,9 +8,9 @@ import numpy.typing as npt
 from kvscope.model.events import EVENT
 from kvscope.probe import layout
 
-Raw = npt.NDArray[np.void]
+Rows = npt.NDArray[np.void]
 
-# The 112 bytes of `layout.BODY` behind their sequence word. A key's first 8 bytes are its low 64 bits.
+# The sequence word, then `layout.BODY`. A key's first 8 bytes are its low 64 bits.
 RECORD = np.dtype(
     [
         ("sequence", "u8"),
@@ -31,53 +31,33 @@ RECORD = np.dtype(
         ("values", "i8", (layout.VALUES,)),
     ]
 )
-TEXT = np.dtype(
-    [
-        ("sequence", "u8"),
-        ("key", "<u8"),
-        ("key_high", "<u8"),
-        ("chunk", "u2"),
-        ("chunks", "u2"),
-        ("used", "u2"),
-        ("kind", "u2"),
-        ("part", "V80"),
-    ]
-)
-assert RECORD.itemsize == TEXT.itemsize == layout.RECORD_BYTES
+assert RECORD.itemsize == layout.RECORD_BYTES
 
 _SHARED = tuple(name for name in EVENT.names or () if name != "process")
 
-Texts = dict[int, str]
-"""Low 64 bits of a key -> its text."""
+
+def records(raw: bytes | memoryview) -> Rows:
+    """Whole records as bytes -> shape (n,), dtype RECORD, without copying."""
+    return np.frombuffer(raw, RECORD)
 
 
-def to_rows(raw: Raw, process: int) -> Raw:
-    """shape (n,), dtype RECORD -> shape (n,), dtype EVENT, all of one process."""
-    rows = np.empty(len(raw), EVENT)
+def to_rows(found: Rows, process: int) -> Rows:
+    """shape (n,), dtype RECORD -> shape (<= n,), dtype EVENT, all of one process; void records are left out."""
+    void = found["moment"] == 0
+    if void.any():
+        found = found[~void]
+    rows = np.empty(len(found), EVENT)
     for name in _SHARED:
-        rows[name] = raw[name]
+        rows[name] = found[name]
     rows["process"] = process
     return rows
 
 
-def new_texts(raw: Raw, known: Texts, pieces: dict[int, dict[int, bytes]]) -> Texts:
-    """The texts in `raw` (dtype TEXT) that `known` lacks. Chunks whose others are still to come wait in `pieces`."""
-    found: Texts = {}
-    keys, first = np.unique(raw["key"], return_index=True)
-    single = raw["chunks"][first] == 1
-    for key, row in zip(keys[single].tolist(), raw[first[single]], strict=True):
-        if key not in known:
-            found[key] = _text(bytes(row["part"])[: int(row["used"])])
-    for row in raw[raw["chunks"] > 1]:
-        key = int(row["key"])
-        if key in known or key in found:
-            continue
-        got = pieces.setdefault(key, {})
-        got[int(row["chunk"])] = bytes(row["part"])[: int(row["used"])]
-        if len(got) == int(row["chunks"]):
-            found[key] = _text(b"".join(got[chunk] for chunk in sorted(pieces.pop(key))))
-    return found
+def joined(parts: list[Rows]) -> Rows:
+    """Parts of dtype EVENT, one after the other; an empty array of that type for none."""
+    return np.concatenate(parts) if parts else np.empty(0, EVENT)
 
 
-def _text(raw: bytes) -> str:
-    return raw.decode("utf-8", "replace")
+def low64(key: bytes) -> int:
+    """The low 64 bits of a 16-byte key, as event columns hold it."""
+    return int.from_bytes(key[:8], "little")
