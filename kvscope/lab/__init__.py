@@ -1,1 +1,1 @@
-"""lab"""
+"""A real prefill/decode pair on this machine: its environment, model, engines, router and load."""

@@ -1,0 +1,71 @@
+"""Keeping engines out of each other's way on a machine with few cores.
+
+Two things spoil every timing on two cores. On CPU the connector pins each worker's main thread to the
+last core of its NUMA node, so prefill and decode share one; and NIXL's progress thread, a native thread
+of each worker, spins for ever. So each engine gets cores of its own, and the spinner the lowest say.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+NICENESS = 15
+SPINNING = 0.5
+
+
+def shares(cores: Sequence[int], engines: int) -> list[frozenset[int]]:
+    """Cores for each engine: blocks of equal size when there are enough, else one each, in turn.
+
+    Cores that the division leaves over belong to no engine: router and load find room there.
+    """
+    each = len(cores) // engines
+    if each == 0:
+        return [frozenset({cores[engine % len(cores)]}) for engine in range(engines)]
+    return [frozenset(cores[engine * each : (engine + 1) * each]) for engine in range(engines)]
+
+
+def threads(pids: Iterable[int]) -> list[tuple[int, int]]:
+    """(pid, thread id) of all their threads."""
+    found = []
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            found += [(pid, int(thread)) for thread in os.listdir(f"/proc/{pid}/task")]
+    return found
+
+
+def pin(pids: Iterable[int], cores: frozenset[int]) -> None:
+    """Let all their threads, and those that these will start, run on `cores` only."""
+    for _, thread in threads(pids):
+        with contextlib.suppress(ProcessLookupError):
+            os.sched_setaffinity(thread, cores)
+
+
+def spinning(pids: Sequence[int], seconds: float = 1.0) -> list[int]:
+    """Threads, main ones excepted, that wanted a core most of the last `seconds` although nothing was asked.
+
+    Waiting for a core counts as much as having it: on a busy machine a spinner gets little.
+    """
+    before = {thread: _wanted_ns(pid, thread) for pid, thread in threads(pids) if thread != pid}
+    time.sleep(seconds)
+    after = {thread: _wanted_ns(pid, thread) for pid, thread in threads(pids) if thread in before}
+    return [thread for thread, wanted in after.items() if wanted - before[thread] > SPINNING * seconds * 1e9]
+
+
+def _wanted_ns(pid: int, thread: int) -> int:
+    """ns that a thread ran or waited to run, since it began."""
+    try:
+        ran, waited, _ = Path(f"/proc/{pid}/task/{thread}/schedstat").read_text().split()
+    except OSError:
+        return 0
+    return int(ran) + int(waited)
+
+
+def calm(found: Iterable[int]) -> None:
+    """Lower the priority of threads."""
+    for thread in found:
+        with contextlib.suppress(ProcessLookupError):
+            os.setpriority(os.PRIO_PROCESS, thread, NICENESS)

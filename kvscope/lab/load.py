@@ -1,0 +1,150 @@
+"""A load: how many requests, how far apart, how long; and sending it as planned whatever the answers do."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import string
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from time import monotonic_ns
+
+from aiohttp import ClientSession, ClientTimeout, TCPConnector
+
+from kvscope.lab.client import ClientRecord, ask
+from kvscope.lab.progress import Progress
+from kvscope.model.errors import InputError
+
+WARM_UP = "warmup-"
+"""What a warm-up request's id begins with."""
+
+Mix = tuple[tuple[int, float], ...]
+
+
+@dataclass(frozen=True)
+class LoadOptions:
+    """What is sent."""
+
+    requests: int = 30
+    rate: float = 2.0
+    """Requests per second."""
+    arrivals: str = "poisson"
+    """Or `fixed`."""
+    input_tokens: Mix = ((1000, 1.0),)
+    """Prompt lengths, each with its weight."""
+    output_tokens: int = 16
+    warm_up: int = 3
+    """Requests sent before, one after the other, marked as such."""
+    seed: int = 0
+    timeout_s: float = 300.0
+    """After which a client gives up on a request."""
+    prompts: tuple[str, ...] = ()
+    """Sent in place of random ones, in turn."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A request to be sent."""
+
+    at_s: float
+    """After the load's begin."""
+    prompt: str
+
+
+def mix(text: str) -> Mix:
+    """Parse `500,1000x3,2000`: lengths, each with an optional weight. InputError: something else."""
+    parts = []
+    for part in text.split(","):
+        length, times, weight = part.strip().partition("x")
+        try:
+            parts.append((int(length), float(weight) if times else 1.0))
+        except ValueError:
+            raise InputError(f"{part!r} is not a prompt length such as 1000 or 1000x3 (in {text!r})") from None
+    if not all(length > 0 and weight > 0 for length, weight in parts):
+        raise InputError(f"prompt lengths and weights must be positive (in {text!r})")
+    return tuple(parts)
+
+
+def arrivals(options: LoadOptions) -> Iterator[float]:
+    """Seconds after the begin at which requests arrive; the first at 0. InputError: options that cannot be."""
+    if options.arrivals not in ("poisson", "fixed") or not options.rate > 0:
+        raise InputError(f"arrivals are poisson or fixed at a rate above 0, not {options.arrivals} at {options.rate}")
+    chance = random.Random(options.seed)
+    at = 0.0
+    for _ in range(options.requests):
+        yield at
+        at += chance.expovariate(options.rate) if options.arrivals == "poisson" else 1 / options.rate
+
+
+def plan(options: LoadOptions) -> list[Planned]:
+    """The requests of a load: the same for the same seed."""
+    chance = random.Random(f"prompts {options.seed}")
+    lengths, weights = zip(*options.input_tokens, strict=True)
+    drawn = chance.choices(lengths, weights, k=options.requests)
+    prompts = [prompt(length, f"{options.seed} {number}") for number, length in enumerate(drawn)]
+    if options.prompts:
+        prompts = [options.prompts[number % len(options.prompts)] for number in range(options.requests)]
+    return [Planned(at, text) for at, text in zip(arrivals(options), prompts, strict=True)]
+
+
+def prompt(tokens: int, seed: str) -> str:
+    """Random letters: one token each under a byte-level tokenizer, and no common beginning to be cached."""
+    return "".join(random.Random(seed).choices(string.ascii_letters, k=tokens))
+
+
+def run_load(options: LoadOptions, url: str, progress: Progress) -> list[ClientRecord]:
+    """Warm up, then send the load; returns all records, warm-up first, in the order sent."""
+    return asyncio.run(_run(options, url, progress))
+
+
+async def _run(options: LoadOptions, url: str, progress: Progress) -> list[ClientRecord]:
+    timeout = ClientTimeout(total=options.timeout_s)
+    async with ClientSession(connector=TCPConnector(limit=0), timeout=timeout) as session:
+        progress.phase(f"warm up with {options.warm_up} requests")
+        warm = await _warm_up(session, options, url)
+        progress.phase(f"send {options.requests} requests at {options.rate:g}/s ({options.arrivals})")
+        records = await _send(session, options, url, progress.detail)
+    progress.finish()
+    return warm + records
+
+
+async def _warm_up(session: ClientSession, options: LoadOptions, url: str) -> list[ClientRecord]:
+    records = []
+    for number in range(options.warm_up):
+        length = options.input_tokens[number % len(options.input_tokens)][0]
+        asked = _asked(prompt(length, f"warm-up {options.seed} {number}"), monotonic_ns(), warm_up=True)
+        records.append(await ask(session, url, asked, options.output_tokens))
+    return records
+
+
+async def _send(
+    session: ClientSession, options: LoadOptions, url: str, heard: Callable[[str], None]
+) -> list[ClientRecord]:
+    begin = monotonic_ns()
+    count = {"finished": 0, "failed": 0}
+
+    async def one(planned: Planned) -> ClientRecord:
+        due = begin + int(planned.at_s * 1e9)
+        await asyncio.sleep(max(0.0, (due - monotonic_ns()) / 1e9))
+        record = await ask(session, url, _asked(planned.prompt, due, warm_up=False), options.output_tokens)
+        count["finished" if record.ok else "failed"] += 1
+        heard(f"{count['finished']} of {options.requests} finished, {count['failed']} failed")
+        return record
+
+    return await asyncio.gather(*(one(planned) for planned in plan(options)))
+
+
+def _asked(text: str, due: int, warm_up: bool) -> ClientRecord:
+    name = (WARM_UP if warm_up else "") + uuid.uuid4().hex
+    return ClientRecord(name, warm_up, text, len(text), due, due)
+
+
+def only_measured(records: list[ClientRecord]) -> list[ClientRecord]:
+    """Those that are not warm-up."""
+    return [record for record in records if not record.warm_up]
+
+
+def with_prompts(options: LoadOptions, *prompts: str) -> LoadOptions:
+    """A load that sends these prompts, once each."""
+    return replace(options, prompts=prompts, requests=len(prompts))
