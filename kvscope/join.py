@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from kvscope.legs import DECODE, NONE, PREFILL, ROUTER, Legs, value_column
+from kvscope.legs import DECODE, NONE, PREFILL, REGISTRATION, ROUTER, Legs, value_column
 from kvscope.model.engines import DARK, NOT_TOLD
 from kvscope.model.requests import Tally
 from kvscope.probe.vocabulary import MOMENT_CODE
@@ -32,6 +32,8 @@ class Joined:
     """(n,) leg index or NONE"""
     router: np.ndarray
     """(n,) leg index or NONE"""
+    registration: np.ndarray
+    """(n,) leg index or NONE: what prefill's writer saw of the registration"""
     stale: np.ndarray
     """(n,) bool: prefill matched a registration whose request was over"""
     retried: np.ndarray
@@ -72,7 +74,19 @@ def join(legs: Legs) -> Joined:
         unmatched=lost_records,
     )
     peer = np.where(single, told[np.where(decode == NONE, prefill, decode)], NOT_TOLD).astype(np.int32)
-    return Joined(prefill, decode, router, stale, _retried(legs, prefill, decode, stale), peer, tally)
+    retried = _retried(legs, prefill, decode, stale)
+    return Joined(prefill, decode, router, _registrations(legs, prefill, decode, peer), stale, retried, peer, tally)
+
+
+def _registrations(legs: Legs, prefill: np.ndarray, decode: np.ndarray, peer: np.ndarray) -> np.ndarray:
+    """(n,) the registration as prefill's engine saw it: under the decode leg's id, or already under its own."""
+    engine = np.where(prefill == NONE, np.maximum(peer, 0), np.append(legs.engine, 0)[prefill])
+    requests = np.append(legs.request, np.uint64(0))
+    found = np.full(len(prefill), NONE)
+    for leg in (prefill, decode):
+        seen = legs.find(engine, requests[leg], REGISTRATION)
+        found = np.where((leg != NONE) & (seen != NONE), seen, found)
+    return found
 
 
 def _peer_engines(legs: Legs) -> np.ndarray:
@@ -82,7 +96,6 @@ def _peer_engines(legs: Legs) -> np.ndarray:
         (DECODE, "registration_sent"),
         (DECODE, "reserved"),
         (DECODE, "queued"),
-        (PREFILL, "registration_received"),
         (PREFILL, "matched"),
     ):
         at = legs.of(MOMENT_CODE[moment], role)

@@ -9,11 +9,14 @@ import numpy as np
 from kvscope.model.engines import Engines, gather_engines
 from kvscope.model.events import EVENT, Events
 from kvscope.model.requests import Tally
-from kvscope.probe.vocabulary import LEG_CODE, MOMENTS, VALUES
+from kvscope.probe.vocabulary import LEG_CODE, MOMENT_CODE, MOMENTS, VALUES
 
 PREFILL, DECODE, ROUTER, ENGINE = (LEG_CODE[name] for name in ("prefill", "decode", "router", "engine"))
+REGISTRATION = len(LEG_CODE)
+"""Role of what prefill's writer stamps when it drains a registration: it knows the decode leg's id only."""
 NONE = -1
 _FAR = 2**62
+_RECEIVED = MOMENT_CODE["registration_received"]
 
 _MIX = np.uint64(0x9E37_79B9_7F4A_7C15)
 _STIR = np.uint64(0xBF58_476D_1CE4_E5B9)
@@ -34,7 +37,7 @@ class Legs:
     request: np.ndarray
     """(legs,) u8: request key"""
     role: np.ndarray
-    """(legs,) u1: PREFILL, DECODE, ROUTER or ENGINE"""
+    """(legs,) u1: PREFILL, DECODE, ROUTER, ENGINE or REGISTRATION"""
     engines: Engines
     texts: dict[int, str]
     tally: Tally
@@ -66,6 +69,7 @@ def gather_legs(events: Events) -> Legs:
     engines = gather_engines(events.processes)
     rows, out_of_bounds = _within_bounds(events)
     role = np.where(rows["request"] == 0, np.uint8(ENGINE), rows["leg"])
+    role[(rows["moment"] == _RECEIVED) & (role == PREFILL)] = REGISTRATION
     hashes = _hash(engines.of_process[rows["process"]] if len(rows) else np.empty(0, np.int32), rows["request"], role)
     order = _order(rows, hashes)
     order, duplicates = _without_duplicates(rows, hashes, order)
@@ -101,7 +105,7 @@ def _within_bounds(events: Events) -> tuple[np.ndarray, int]:
 
 def _hash(engine: np.ndarray, request: np.ndarray, role: np.ndarray) -> np.ndarray:
     """One u64 per (engine, request, role). Request keys are hashes already, so collisions stay negligible."""
-    where = (engine.astype(np.uint64) * np.uint64(8) + role.astype(np.uint64) + np.uint64(1)) * _STIR
+    where = (engine.astype(np.uint64) * np.uint64(16) + role.astype(np.uint64) + np.uint64(1)) * _STIR
     mixed = (request ^ where ^ (where >> np.uint64(29))) * _MIX
     return np.asarray(mixed ^ (mixed >> np.uint64(32)))
 

@@ -54,6 +54,8 @@ def slowest_ranks(legs: Legs, joined: Joined) -> Ranks:
     _choose(legs, lanes[count[lanes["leg"]] > 1], noticed, partner, slowest)
     pushed = paired & (count[joined.prefill] > 1) & (count[joined.decode] == 0)
     slowest[joined.decode[pushed]] = slowest[joined.prefill[pushed]][:, ::-1]
+    registered = (joined.registration != NONE) & (joined.prefill != NONE)
+    slowest[joined.registration[registered]] = slowest[joined.prefill[registered]]
     return Ranks(_of_ranks(legs, slowest), count, spread, slowest)
 
 
@@ -71,14 +73,14 @@ def _lanes(legs: Legs) -> np.ndarray:
     lanes["leg"], lanes["end"] = legs.leg[at][order], rows["t"][order]
     lanes["rank"], lanes["peer_rank"] = rows["rank"][order], rows["peer_rank"][order]
     key = lanes["leg"] << 32 | lanes["rank"] << 16 | lanes["peer_rank"]
-    return lanes[np.concatenate((np.ones(min(1, len(key)), bool), key[1:] != key[:-1]))]
+    return np.asarray(lanes[np.concatenate((np.ones(min(1, len(key)), bool), key[1:] != key[:-1]))])
 
 
 def _spread(lanes: np.ndarray, legs: int) -> np.ndarray:
     first, last = np.full(legs, _NEVER), np.full(legs, -_NEVER)
     np.minimum.at(first, lanes["leg"], lanes["end"])
     np.maximum.at(last, lanes["leg"], lanes["end"])
-    return np.maximum(last - first, 0, where=last >= first, out=np.zeros(legs, np.int64))
+    return np.where(last >= first, last - first, 0)
 
 
 def _last_noticed(legs: Legs) -> np.ndarray:

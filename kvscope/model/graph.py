@@ -128,6 +128,7 @@ ASIDE: tuple[Node, ...] = (
     Node("decode_sent", "router", "decode_sent"),
     Node("first_byte", "router", "first_byte"),
     Node("done_seen", "poster", "done_seen"),
+    Node("P.done_seen", "prefill", "done_seen"),
     Node("P.released", "prefill", "released"),
     Node("P.finished", "prefill", "finished"),
     Node("P.failed", "prefill", "failed"),

@@ -97,7 +97,7 @@ class Splits:
     finish_reason: np.ndarray
     """(n,) u2 reason code"""
     failure: np.ndarray
-    """(n, 2) i8: leg code and reason code of the first failure, 0 where none"""
+    """(n, 3) i8: of the first failure leg code, reason code, and the key of a reason of the engine's own"""
     last_moment: np.ndarray
     """(n, 3) i8: leg code, moment code and time of the latest moment"""
     marks: np.ndarray
@@ -133,7 +133,7 @@ class Splits:
     @property
     def complete(self) -> np.ndarray:
         """(n,) bool"""
-        return np.asarray(self.state == STATES.index(State.COMPLETE))
+        return self.in_state(State.COMPLETE)
 
     @property
     def timed(self) -> np.ndarray:
@@ -150,7 +150,8 @@ class Splits:
         """(n,) f8 ns per token after the first; NaN where not known"""
         from_first = self.time[:, FINISHED] - self.first_token
         known = (self.time[:, FINISHED] != UNKNOWN) & (self.first_token != UNKNOWN) & (self.output_tokens > 1)
-        return np.divide(from_first, self.output_tokens - 1, where=known, out=np.full(len(self), np.nan))
+        tokens = np.where(known, self.output_tokens - 1, 1)
+        return np.where(known, from_first / tokens, np.nan)
 
     def stage(self, name: str) -> np.ndarray:
         """(n,) exposed ns of a stage"""
@@ -184,7 +185,7 @@ def _carves_of(carves: np.ndarray, chosen: np.ndarray, n: int) -> np.ndarray:
     at = np.repeat(begins[chosen] - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
     kept = carves[at]
     kept["row"] = np.repeat(np.arange(len(chosen)), counts)
-    return kept
+    return np.asarray(kept)
 
 
 def concat(parts: Sequence[Splits]) -> Splits:

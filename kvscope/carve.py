@@ -1,0 +1,180 @@
+"""What is cut out of a stage because something else was seen to run inside it.
+
+A handshake inside `registration_send`, `prepare` or `read_handoff`; other requests' steps and
+preemption inside a prefill. A handshake carries no request id: engine, peer and time decide.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kvscope.columns import Columns
+from kvscope.legs import DECODE, NONE, PREFILL, Legs, value_column
+from kvscope.model.graph import EDGES, NODE, STAGE_INDEX
+from kvscope.model.splits import CARVE
+from kvscope.probe.vocabulary import MOMENT_CODE, UNKNOWN
+from kvscope.walk import Walk
+
+INTERVAL = np.dtype([("leg", "i8"), ("stage", "u1"), ("begin", "i8"), ("end", "i8")])
+_HANDSHAKE, _GAP, _PREEMPTED = (STAGE_INDEX[name] for name in ("handshake", "prefill_gap", "preempted"))
+_NEVER = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True)
+class Handshakes:
+    """First contacts: between which engines, and when."""
+
+    engine: np.ndarray
+    peer: np.ndarray
+    begin: np.ndarray
+    end: np.ndarray
+
+
+def carve(columns: Columns, walks: tuple[Walk, ...]) -> np.ndarray:
+    """Cut the pieces out of the walks' stages (in place) and return them, (k,) CARVE sorted by row, walk, time."""
+    legs = columns.legs
+    meetings, intervals = handshakes(legs), np.concatenate((preemptions(legs), gaps(legs)))
+    intervals = intervals[np.argsort(intervals["leg"], kind="stable")]
+    pieces = [np.empty(0, CARVE)]
+    for number, walk in enumerate(walks):
+        for edge in EDGES:
+            if "handshake" in edge.less and len(meetings.begin):
+                pieces.append(_of_handshakes(columns, walk, number, edge.to, meetings))
+        for node, leg in (("P.computed", columns.joined.prefill), ("first_token", columns.joined.decode)):
+            pieces.append(_of_intervals(walk, number, NODE[node], leg, intervals))
+    found = np.concatenate(pieces)
+    found = _disjoint(found[np.lexsort((found["end"], found["begin"], found["node"], found["walk"], found["row"]))])
+    _cut(found, walks)
+    return found
+
+
+def handshakes(legs: Legs) -> Handshakes:
+    """Begun and ended paired by engine, peer and rank; one that never ended is left out."""
+    code = value_column("handshake_begun", "peer_engine")
+    begun = np.flatnonzero(legs.rows["moment"] == MOMENT_CODE["handshake_begun"])
+    ended = np.flatnonzero(legs.rows["moment"] == MOMENT_CODE["handshake_ended"])
+    at = np.concatenate((begun, ended))
+    rows, engine = legs.rows[at], legs.engine[legs.leg[at]]
+    is_end = np.arange(len(at)) >= len(begun)
+    peer = rows["values"][:, code]
+    order = np.lexsort((is_end, rows["t"], rows["rank"], peer, engine))
+    engine, peer, t, is_end, rank = engine[order], peer[order], rows["t"][order], is_end[order], rows["rank"][order]
+    alike = (engine[1:] == engine[:-1]) & (peer[1:] == peer[:-1]) & (rank[1:] == rank[:-1])
+    first = np.flatnonzero(alike & ~is_end[:-1] & is_end[1:])
+    return Handshakes(engine[first], legs.engines.resolve(peer[first], legs.texts), t[first], t[first + 1])
+
+
+def _of_handshakes(columns: Columns, walk: Walk, number: int, to: str, meetings: Handshakes) -> np.ndarray:
+    """The handshakes between a request's two engines that ran while the edge was crossed."""
+    node = NODE[to]
+    at_decode = to in ("registration_sent", "post_begun")
+    joined, engines = columns.joined, np.append(columns.legs.engine, NONE)
+    here, there = (joined.decode, joined.prefill) if at_decode else (joined.prefill, joined.decode)
+    engine = engines[here]
+    peer = np.where(there == NONE, joined.peer, engines[there])
+    begin, end = walk.begin[node], walk.end[node]
+    pieces = []
+    for index in range(len(meetings.begin)):
+        low, high = np.maximum(begin, meetings.begin[index]), np.minimum(end, meetings.end[index])
+        mine = (engine == meetings.engine[index]) & (low < high) & (begin != UNKNOWN)
+        if to != "P.post_begun":  # whom an earlier turn was decoded by is not told
+            mine &= peer == meetings.peer[index]
+        pieces.append(_pieces(np.flatnonzero(mine), number, node, _HANDSHAKE, low[mine], high[mine]))
+    return np.concatenate(pieces)
+
+
+def _pieces(
+    row: np.ndarray, walk: int, node: int, stage: np.ndarray | int, begin: np.ndarray, end: np.ndarray
+) -> np.ndarray:
+    found = np.empty(len(row), CARVE)
+    found["row"], found["walk"], found["node"] = row, walk, node
+    found["stage"], found["begin"], found["end"] = stage, begin, end
+    return found
+
+
+def _of_intervals(walk: Walk, number: int, node: int, leg: np.ndarray, intervals: np.ndarray) -> np.ndarray:
+    """The intervals of each row's leg, clipped to the edge."""
+    rows = np.flatnonzero((leg != NONE) & (walk.begin[node] != UNKNOWN))
+    low, high = np.searchsorted(intervals["leg"], leg[rows]), np.searchsorted(intervals["leg"], leg[rows], "right")
+    rows, low, counts = rows[high > low], low[high > low], (high - low)[high > low]
+    row = np.repeat(rows, counts)
+    at = np.repeat(low - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
+    begin = np.maximum(intervals["begin"][at], walk.begin[node, row])
+    end = np.minimum(intervals["end"][at], walk.end[node, row])
+    some = begin < end
+    return _pieces(row[some], number, node, intervals["stage"][at][some], begin[some], end[some])
+
+
+def preemptions(legs: Legs) -> np.ndarray:
+    """(k,) INTERVAL: from each `preempted` to the leg's next time in a batch."""
+    back = np.isin(legs.rows["moment"], [MOMENT_CODE[name] for name in ("resumed", "scheduled", "chunk")])
+    at = np.flatnonzero(back | (legs.rows["moment"] == MOMENT_CODE["preempted"]))
+    at = at[np.lexsort((back[at], legs.rows["t"][at], legs.leg[at]))]
+    out = np.flatnonzero(~back[at][:-1] & back[at][1:] & (legs.leg[at][:-1] == legs.leg[at][1:]))
+    return _intervals(legs.leg[at[out]], _PREEMPTED, legs.rows["t"][at[out]], legs.rows["t"][at[out + 1]])
+
+
+def _intervals(leg: np.ndarray, stage: int, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
+    found = np.empty(len(leg), INTERVAL)
+    found["leg"], found["stage"], found["begin"], found["end"] = leg, stage, begin, end
+    return found
+
+
+def gaps(legs: Legs) -> np.ndarray:
+    """(k,) INTERVAL: engine steps between two chunks of a prompt that ran without it."""
+    steps = _steps(legs)
+    computing = np.isin(legs.rows["moment"], [MOMENT_CODE[name] for name in ("scheduled", "chunk", "resumed")])
+    at = np.flatnonzero(computing & np.isin(legs.role[legs.leg], (PREFILL, DECODE)))
+    at = at[np.lexsort((legs.rows["t"][at], legs.leg[at]))]
+    leg, step = legs.leg[at], legs.rows["step"][at].astype(np.int64)
+    between = (leg[1:] == leg[:-1]) & (step[1:] > step[:-1] + 1) & (step[:-1] > 0)
+    chunk = legs.rows["moment"][at][1:] == MOMENT_CODE["chunk"]
+    first = np.flatnonzero(between & chunk)
+    engine = legs.engine[leg[first]].astype(np.int64) << 40
+    low = np.searchsorted(steps["key"], engine + step[first], "right")
+    high = np.searchsorted(steps["key"], engine + step[first + 1], "left")
+    row = np.repeat(np.arange(len(first)), high - low)
+    inside = np.repeat(low - np.cumsum(high - low) + high - low, high - low) + np.arange((high - low).sum())
+    return _intervals(leg[first][row], _GAP, steps["begin"][inside], steps["end"][inside])
+
+
+_STEP = np.dtype([("key", "i8"), ("begin", "i8"), ("end", "i8")])
+
+
+def _steps(legs: Legs) -> np.ndarray:
+    """Steps that ran a forward, by engine and number; of one step's records the widest counts."""
+    at = np.flatnonzero(legs.rows["moment"] == MOMENT_CODE["step"])
+    begin = legs.rows["values"][at, value_column("step", "begin")]
+    tokens = legs.rows["values"][at, value_column("step", "tokens")]
+    at, begin = at[(begin != UNKNOWN) & (tokens != 0)], begin[(begin != UNKNOWN) & (tokens != 0)]
+    steps = np.empty(len(at), _STEP)
+    steps["key"] = (legs.engine[legs.leg[at]].astype(np.int64) << 40) + legs.rows["step"][at]
+    steps["begin"], steps["end"] = begin, legs.rows["t"][at]
+    steps = steps[np.lexsort((steps["begin"], steps["key"]))]
+    first = np.concatenate((np.ones(min(1, len(at)), bool), steps["key"][1:] != steps["key"][:-1]))
+    return np.asarray(steps[first])
+
+
+def _disjoint(pieces: np.ndarray) -> np.ndarray:
+    """Where two pieces of one edge overlap, the one that began first keeps what they share."""
+    group = pieces[["row", "walk", "node"]]
+    same = np.concatenate((np.zeros(min(1, len(pieces)), bool), group[1:] == group[:-1]))
+    overlaps = same[1:] & (pieces["begin"][1:] < pieces["end"][:-1])
+    for index in np.flatnonzero(same).tolist() if overlaps.any() else ():
+        pieces["begin"][index] = max(pieces["begin"][index], pieces["end"][index - 1])
+        pieces["end"][index] = max(pieces["end"][index], pieces["begin"][index])
+    return pieces[pieces["begin"] < pieces["end"]]
+
+
+def _cut(pieces: np.ndarray, walks: tuple[Walk, ...]) -> None:
+    whole = {NODE[edge.to]: STAGE_INDEX[edge.stage] for edge in EDGES if edge.less}
+    base = np.zeros(max(whole) + 1, np.int64)
+    base[list(whole)] = list(whole.values())
+    ns = pieces["end"] - pieces["begin"]
+    for number, walk in enumerate(walks):
+        mine = pieces["walk"] == number
+        rows = pieces["row"][mine]
+        np.subtract.at(walk.stages, (base[pieces["node"][mine]], rows), ns[mine])
+        np.add.at(walk.stages, (pieces["stage"][mine].astype(np.int64), rows), ns[mine])

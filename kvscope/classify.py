@@ -1,0 +1,131 @@
+"""Which shape a request has, whether all its moments were seen, and whether decode was sent knowing prefill's end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kvscope.columns import Columns
+from kvscope.legs import NONE
+from kvscope.model.engines import DARK
+from kvscope.model.graph import NODES
+from kvscope.model.requests import STATES, State
+from kvscope.model.shapes import SHAPE_CODE, SHAPES
+from kvscope.probe.layout import FLAG_RECOMPUTE, FLAG_REMOTE_PREFILL
+from kvscope.probe.vocabulary import REASON_CODE, UNKNOWN
+
+_BEFORE_DONE = ("registration_sent", "D.handed", "matched", "post_begun", "prepared", "posted")
+_TRANSFER = (*_BEFORE_DONE, "done_seen", "notified", "noticed", "ready")
+
+
+@dataclass(frozen=True)
+class Classes:
+    """What each of n requests is."""
+
+    shape: np.ndarray
+    """(n,) u1 index into SHAPES"""
+    state: np.ndarray
+    """(n,) u1 index into STATES"""
+    missing: np.ndarray
+    """(NODES, n) bool"""
+    knew: np.ndarray
+    """(n,) i1: 1 yes, 0 no, -1 no two legs"""
+    push: np.ndarray
+    """(n,) bool: the handoff is (or was to be) a write"""
+    pull: np.ndarray
+    """(n,) bool: a read"""
+    recompute: np.ndarray
+    """(n,) bool: the decode engine computed the prompt after a failed load"""
+
+
+def classify(columns: Columns) -> Classes:
+    """Shape, state, and what is missing, from the moments alone."""
+    shape = _shapes(columns)
+    missing = _missing(columns, shape)
+    recompute = shape == SHAPE_CODE["failed_recomputed"]
+    return Classes(
+        shape=shape,
+        state=_states(columns, shape, missing),
+        missing=missing,
+        knew=_knew(columns, shape),
+        push=columns.push & ~columns.pull & columns.has(*_TRANSFER, "staged"),
+        pull=columns.pull,
+        recompute=recompute,
+    )
+
+
+def _shapes(columns: Columns) -> np.ndarray:
+    prefill, decode = columns.joined.prefill != NONE, columns.joined.decode != NONE
+    answered, ended = columns.has("first_token"), columns.has("D.finished")
+    failed = columns.has("failed")
+    flags = columns.field("D.queued", "flags")
+    asked = (flags & FLAG_REMOTE_PREFILL != 0) | (columns.field("D.queued", "peer") != 0)
+    asked |= columns.value("D.queued", "peer_engine") != UNKNOWN
+    aborted = ~answered & np.where(decode, _aborted(columns, "D.finished"), _aborted(columns, "P.finished"))
+    moved = columns.has(*_TRANSFER)
+    told = columns.field("ready", "flags") & FLAG_RECOMPUTE != 0
+    recomputed = answered & failed & columns.has("ready") & (told | ~columns.has("noticed"))
+    table = (
+        ("aborted", aborted & ~(decode & failed)),
+        ("failed", ~answered & ended & (failed | (columns.field("D.finished", "reason") == REASON_CODE["error"]))),
+        ("failed_recomputed", recomputed),
+        ("prefill_only", ~decode & ~columns.has("matched")),
+        ("return_read", columns.has("P.reserved") & decode & (columns.pull | ~columns.push)),
+        ("pull", columns.pull),
+        ("push", columns.push & moved),
+        ("undecided", decode & ~answered & asked & ~moved),
+        ("pull", moved),
+        ("prefix_hit", decode & asked),
+        ("no_handoff", decode & prefill),
+        ("decode_only", decode),
+    )
+    codes = [np.uint8(SHAPE_CODE[name]) for name, _ in table]
+    return np.select([rows for _, rows in table], codes, np.uint8(SHAPE_CODE["undecided"])).astype(np.uint8)
+
+
+def _aborted(columns: Columns, finished: str) -> np.ndarray:
+    return np.asarray(columns.field(finished, "reason") == REASON_CODE["abort"])
+
+
+def _missing(columns: Columns, shape: np.ndarray) -> np.ndarray:
+    required = np.zeros((len(NODES), len(SHAPES)), bool)
+    for code, kind in enumerate(SHAPES):
+        required[list(kind.nodes), code] = True
+    return np.asarray(required[:, shape] & (columns.time[: len(NODES)] == UNKNOWN))
+
+
+def _states(columns: Columns, shape: np.ndarray, missing: np.ndarray) -> np.ndarray:
+    prefill, decode = columns.joined.prefill != NONE, columns.joined.decode != NONE
+    answered = columns.has("first_token")
+    aborted = shape == SHAPE_CODE["aborted"]
+    over = np.where(decode, answered | columns.has("D.finished"), columns.has("P.released") | aborted)
+    needs_peer = np.isin(shape, [SHAPE_CODE[name] for name in ("push", "pull", "return_read", "prefix_hit")])
+    needs_peer |= shape == SHAPE_CODE["prefill_only"]
+    dark = (prefill != decode) & (columns.joined.peer == DARK) & needs_peer
+    answers = np.array([kind.answers for kind in SHAPES])[shape]
+    table = (
+        (State.UNFINISHED, ~over),
+        (State.ONE_LEGGED, dark),
+        (State.UNMATCHED, ~decode & ~aborted),
+        (State.INCOMPLETE, missing.any(axis=0) | (answers & (columns.t("origin") == UNKNOWN))),
+    )
+    codes = [np.uint8(STATES.index(state)) for state, _ in table]
+    complete = np.uint8(STATES.index(State.COMPLETE))
+    return np.select([rows for _, rows in table], codes, complete).astype(np.uint8)
+
+
+def _knew(columns: Columns, shape: np.ndarray) -> np.ndarray:
+    """Decode knew prefill's end: pull always; push by the id it was given, or by the router's own account."""
+    both = (columns.joined.prefill != NONE) & (columns.joined.decode != NONE)
+    request = np.append(columns.legs.request, np.uint64(0))[columns.joined.prefill]
+    given = columns.field("D.queued", "peer")
+    returned, sent = columns.t("prefill_returned"), columns.t("decode_sent")
+    knew = (given != 0) & (given == request)
+    knew |= (returned != UNKNOWN) & (sent != UNKNOWN) & (returned <= sent)
+    knew |= columns.pull
+    # Without a transfer there is no id to tell; a decode leg that came after prefill's end was sent after it.
+    silent = np.isin(shape, [SHAPE_CODE["no_handoff"]]) & (sent == UNKNOWN)
+    knew |= silent & (columns.t("D.arrived") >= columns.t("P.computed"))
+    knew &= columns.has("P.computed")
+    return np.where(both, knew, -1).astype(np.int8)

@@ -1,0 +1,191 @@
+"""Events in, splits out: where each request's time to first token went. Everything here is a pure function."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from kvscope.carve import carve
+from kvscope.classify import Classes, classify
+from kvscope.columns import Columns, gather_columns
+from kvscope.join import Joined, join
+from kvscope.legs import NONE, gather_legs
+from kvscope.model.events import Events
+from kvscope.model.graph import ALL_NODES, FIRST_TOKEN, NODES, ORIGIN
+from kvscope.model.requests import STATES, State, Tally
+from kvscope.model.splits import MARKS, Splits
+from kvscope.probe.vocabulary import LEG_CODE, MOMENT_CODE, UNKNOWN
+from kvscope.ranks import Ranks, slowest_ranks
+from kvscope.walk import Masks, Walk, masks, slacks, walk
+
+
+def split(events: Events, now: int | None = None) -> Splits:
+    """Join the legs of every request and walk its path. `now` (ns; default: the latest event) ages the unfinished."""
+    legs = gather_legs(events)
+    joined = join(legs)
+    ranks = slowest_ranks(legs, joined)
+    columns = gather_columns(legs, joined, ranks)
+    classes = classify(columns)
+    chosen = masks(columns, classes)
+    time = columns.time[: len(NODES)]
+    walks = (walk(time, chosen.path), walk(time, chosen.registration), walk(time, chosen.staging))
+    carves = carve(columns, walks)
+    latest = int(legs.rows["t"].max(initial=0)) if now is None else now
+    splits = _assemble(columns, classes, ranks, chosen, walks, carves, latest)
+    order = np.lexsort((splits.peer_request, splits.request, splits.last_moment[:, 2], splits.origin))
+    return splits.select(order)
+
+
+def _assemble(
+    columns: Columns,
+    classes: Classes,
+    ranks: Ranks,
+    chosen: Masks,
+    walks: tuple[Walk, Walk, Walk],
+    carves: np.ndarray,
+    now: int,
+) -> Splits:
+    joined, legs = columns.joined, columns.legs
+    timed = (classes.state == STATES.index(State.COMPLETE)) & columns.has("first_token") & columns.has("origin")
+    origin, first_token = columns.time[ORIGIN], columns.time[FIRST_TOKEN]
+    both = (joined.prefill != NONE) & (joined.decode != NONE)
+    requests = np.append(legs.request, np.uint64(0))
+    engines = np.append(legs.engine, np.int32(NONE)).astype(np.int32)
+    poster = np.where(classes.pull, joined.decode, joined.prefill)
+    violations = walks[0].violations
+    return Splits(
+        request=np.where(joined.decode != NONE, requests[joined.decode], requests[joined.prefill]),
+        peer_request=np.where(both, requests[joined.prefill], np.uint64(0)),
+        shape=classes.shape,
+        state=classes.state,
+        missing=classes.missing.T,
+        time=columns.time.T,
+        step=_fields(columns, "step"),
+        thread=_fields(columns, "thread"),
+        walks=np.stack((chosen.path, chosen.registration, chosen.staging)).transpose(2, 0, 1),
+        carves=carves,
+        origin=origin,
+        first_token=first_token,
+        ttft=np.where(timed, first_token - origin, UNKNOWN),
+        exposed=walks[0].stages.T,
+        hidden=(walks[1].stages + walks[2].stages).T,
+        slack=slacks(columns, chosen.through_registration, classes).transpose(2, 0, 1),
+        dispatch_parts=_dispatch(columns, classes.knew == 1),
+        knew=classes.knew,
+        reserved_idle=_between(columns, "D.reserved", "transferred"),
+        reserved_blocks=columns.value("D.reserved", "blocks"),
+        pinned=np.where(_first_of_shared(joined), _between(columns, "P.computed", "P.released"), UNKNOWN),
+        pinned_blocks=columns.value("P.computed", "blocks"),
+        prefill_engine=engines[joined.prefill],
+        decode_engine=engines[joined.decode],
+        prompt_tokens=_first_known(columns.value("D.queued", "tokens"), columns.value("P.queued", "tokens")),
+        cached_tokens=_first_known(columns.value("P.scheduled", "cached"), columns.value("D.reserved", "cached")),
+        output_tokens=columns.value("D.finished", "tokens"),
+        transfer_bytes=columns.value("done_seen", "bytes"),
+        descriptors=_first_known(columns.value("posted", "descriptors"), columns.value("done_seen", "descriptors")),
+        ranks=np.append(ranks.transfers, 0)[poster],
+        rank_spread=np.append(ranks.spread, 0)[poster],
+        slowest_rank=_slowest(ranks, poster, classes.pull),
+        post_thread=columns.field("posted", "thread"),
+        largest_gap=columns.value("D.finished", "largest_gap"),
+        finish_reason=columns.field("D.finished", "reason"),
+        failure=_failure(columns),
+        last_moment=_last_moment(columns),
+        marks=_marks(columns, classes, violations),
+        engines=legs.engines.engines,
+        texts=legs.texts,
+        now=now,
+        tally=_tally(joined.tally, classes, violations),
+    )
+
+
+def _fields(columns: Columns, name: str) -> np.ndarray:
+    """(n, ALL_NODES) a field of each node's event, 0 where there is none."""
+    column = columns.legs.rows[name]
+    nothing = column.dtype.type(0)
+    return np.asarray(np.where(columns.at == NONE, nothing, np.append(column, nothing)[columns.at]).T)
+
+
+def _between(columns: Columns, begin: str, end: str) -> np.ndarray:
+    known = columns.has(begin) & columns.has(end)
+    return np.where(known, columns.t(end) - columns.t(begin), UNKNOWN)
+
+
+def _first_known(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    return np.where(one == UNKNOWN, other, one)
+
+
+def _first_of_shared(joined: Joined) -> np.ndarray:
+    """(n,) bool: the row that counts for its prefill leg; children of one prompt share one."""
+    _, first = np.unique(joined.prefill, return_index=True)
+    counts = np.zeros(len(joined.prefill), bool)
+    counts[first] = True
+    return np.asarray(counts & (joined.prefill != NONE))
+
+
+def _shared(joined: Joined) -> np.ndarray:
+    if not len(joined.prefill):
+        return np.zeros(0, bool)
+    count = np.bincount(joined.prefill + 1)
+    return np.asarray((count[joined.prefill + 1] > 1) & (joined.prefill != NONE))
+
+
+def _dispatch(columns: Columns, knew: np.ndarray) -> np.ndarray:
+    """(n, 3) reply, router_hold, hop, where the router reported them."""
+    begin = np.where(knew, columns.t("P.computed"), columns.t("origin"))
+    returned = np.where(knew, columns.t("prefill_returned"), begin)
+    stamps = np.stack((begin, returned, columns.t("decode_sent"), columns.t("D.arrived")))
+    known = (stamps[1:] != UNKNOWN) & (stamps[:-1] != UNKNOWN) & columns.has("decode_sent")
+    return np.asarray(np.where(known, stamps[1:] - stamps[:-1], UNKNOWN).T)
+
+
+def _slowest(ranks: Ranks, poster: np.ndarray, pull: np.ndarray) -> np.ndarray:
+    """(n, 2) prefill rank, decode rank."""
+    slowest = np.append(ranks.slowest, np.full((1, 2), NONE), axis=0)[poster]
+    return np.asarray(np.where(pull[:, None], slowest[:, ::-1], slowest))
+
+
+def _failure(columns: Columns) -> np.ndarray:
+    """(n, 3) leg, reason and the engine's own words for it, of the first failure on either leg."""
+    decode, prefill = columns.t("failed"), columns.t("P.failed")
+    on_decode = (decode != UNKNOWN) & ((prefill == UNKNOWN) | (decode <= prefill))
+    leg = np.where(on_decode, LEG_CODE["decode"], np.where(prefill != UNKNOWN, LEG_CODE["prefill"], 0))
+    reason = np.where(on_decode, columns.field("failed", "reason"), columns.field("P.failed", "reason"))
+    own = np.where(on_decode, columns.value("failed", "reason_text"), columns.value("P.failed", "reason_text"))
+    return np.stack((leg, reason, own), axis=1)
+
+
+_LEGS = np.array([LEG_CODE["decode" if node.leg == "poster" else node.leg] for node in ALL_NODES])
+_MOMENTS = np.array([MOMENT_CODE[node.moment or "none"] for node in ALL_NODES])
+
+
+def _last_moment(columns: Columns) -> np.ndarray:
+    """(n, 3) leg, moment and time of the latest moment of the request."""
+    stamped = np.where((columns.at == NONE), UNKNOWN, columns.time)
+    last = stamped.argmax(axis=0)
+    leg = _LEGS[last]
+    posted = np.array([node.leg == "poster" for node in ALL_NODES])[last]
+    leg = np.where(posted & ~columns.pull, LEG_CODE["prefill"], leg)
+    return np.stack((leg, _MOMENTS[last], stamped.max(axis=0)), axis=1)
+
+
+def _marks(columns: Columns, classes: Classes, violations: np.ndarray) -> np.ndarray:
+    joined = columns.joined
+    preempted = np.unique(columns.legs.leg[columns.legs.rows["moment"] == MOMENT_CODE["preempted"]])
+    flags = {
+        "clock_step": columns.clock_step,
+        "recompute": classes.recompute,
+        "stale_match": joined.stale,
+        "retried": joined.retried,
+        "shared_prefill": _shared(joined),
+        "preempted": np.isin(joined.prefill, preempted) | np.isin(joined.decode, preempted),
+        "order_violation": violations > 0,
+    }
+    bits = [flags[name].astype(np.uint16) << bit for bit, name in enumerate(MARKS)]
+    return np.asarray(np.bitwise_or.reduce(bits))
+
+
+def _tally(tally: Tally, classes: Classes, violations: np.ndarray) -> Tally:
+    unmatched = int((classes.state == STATES.index(State.UNMATCHED)).sum())
+    return replace(tally, unmatched=tally.unmatched + unmatched, order_violations=int(violations.sum()))

@@ -1,0 +1,136 @@
+"""The walk back from the first token: at each moment to the predecessor that was last.
+
+A path is a mask over the graph's nodes, so that all requests walk at once, one node at a time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kvscope.classify import Classes
+from kvscope.columns import Columns
+from kvscope.model import graph
+from kvscope.model.graph import NODE, NODES, ORIGIN, STAGE_OF
+from kvscope.model.shapes import SHAPE_CODE
+from kvscope.model.stages import STAGES
+from kvscope.probe.vocabulary import UNKNOWN
+
+# Stamped when a call returned, while what follows may have begun inside the call: not a violation.
+_LATE_STAMPS = (NODE["posted"], NODE["P.posted"])
+
+
+@dataclass(frozen=True)
+class Masks:
+    """Which nodes each request's walks visit; (NODES, n) bool each."""
+
+    path: np.ndarray
+    registration: np.ndarray
+    """Hidden branch with the node it forks from; empty where it is the path."""
+    staging: np.ndarray
+    through_registration: np.ndarray
+    """(n,) bool"""
+
+
+@dataclass(frozen=True)
+class Walk:
+    """What a walk crossed."""
+
+    stages: np.ndarray
+    """(stages, n) i8 ns"""
+    begin: np.ndarray
+    """(NODES, n) where the edge that ends at the node begins; UNKNOWN where the walk has no such edge"""
+    end: np.ndarray
+    """(NODES, n) the node's time, never after what depends on it"""
+    violations: np.ndarray
+    """(n,) moments that lay after one that depends on them"""
+
+
+def masks(columns: Columns, classes: Classes) -> Masks:
+    """Choose the path of each request, and what was hidden behind it."""
+    time = columns.time[: len(NODES)]
+    seen = time != UNKNOWN
+    through = _through_registration(columns) & classes.push
+    knew, failed = classes.knew == 1, columns.has("failed") & classes.recompute
+    early = classes.push & through | ~classes.push & seen[NODE["D.arrived"]]
+    path = np.zeros_like(seen)
+    _visit(path, (ORIGIN,), np.ones(len(through), bool))
+    _visit(path, graph.PREFILL, ~early | knew)
+    _visit(path, graph.STAGING, classes.push & ~through)
+    _visit(path, graph.DECODE_FRONT, early)
+    _visit(path, graph.REGISTRATION, classes.push & through)
+    _visit(path, graph.WRITE, classes.push)
+    _visit(path, graph.READ, classes.pull | columns.has("ready") & ~classes.push)
+    _visit(path, graph.DECODE, seen[NODE["D.arrived"]] | seen[NODE["D.scheduled"]] | seen[NODE["first_token"]])
+    _visit(path, graph.RECOMPUTE, failed)
+    path[: NODE["failed"]] &= ~failed | (time[: NODE["failed"]] <= time[NODE["failed"]])
+    path[list(graph.RETURN_READ)] &= classes.shape == SHAPE_CODE["return_read"]
+    path &= seen
+    branches = [_hidden(branch, path, seen, knew, classes) for branch in (graph.REGISTRATION, graph.STAGING)]
+    return Masks(path, branches[0], branches[1], through)
+
+
+def _visit(path: np.ndarray, nodes: tuple[int, ...], rows: np.ndarray) -> None:
+    path[list(nodes)] |= rows
+
+
+def _through_registration(columns: Columns) -> np.ndarray:
+    """(n,) The registration was the last to come: sent after `staged`, or the writer looked after `staged` in vain."""
+    staged, sent, received = columns.t("staged"), columns.t("registration_sent"), columns.t("registration_received")
+    looked = columns.value("registration_received", "looked")
+    looked = np.where(looked < received, looked, UNKNOWN)
+    blind = (sent == UNKNOWN) & (looked == UNKNOWN)
+    late = (sent > staged) | (looked > staged) | (blind & (received > staged))
+    return np.asarray((staged == UNKNOWN) | late)
+
+
+def _hidden(
+    branch: tuple[int, ...], path: np.ndarray, seen: np.ndarray, knew: np.ndarray, classes: Classes
+) -> np.ndarray:
+    """The nodes off the path that lead to the end of `branch`, and the node they fork from."""
+    before = graph.DECODE_FRONT if branch is graph.REGISTRATION else graph.PREFILL
+    hidden = np.zeros_like(path)
+    _visit(hidden, before, np.ones(path.shape[1], bool))
+    _visit(hidden, branch, classes.push)
+    hidden[list(graph.RETURN_READ)] &= classes.shape == SHAPE_CODE["return_read"]
+    hidden &= seen & ~path
+    some = hidden.any(axis=0)
+    computed = NODE["P.computed"]
+    hidden[computed] |= some & knew & path[computed]
+    hidden[ORIGIN] |= some & ~(knew & path[computed]) & seen[ORIGIN]
+    return hidden
+
+
+def walk(time: np.ndarray, mask: np.ndarray) -> Walk:
+    """Cross the masked nodes from the last to the first; the stages crossed add up to last less first."""
+    n = time.shape[1]
+    stages = np.zeros((len(STAGES), n), np.int64)
+    begin = np.full((len(NODES), n), UNKNOWN)
+    end = np.full((len(NODES), n), UNKNOWN)
+    violations = np.zeros(n, np.int64)
+    node, now = np.full(n, -1), np.zeros(n, np.int64)
+    for index in reversed(range(len(NODES))):
+        rows = np.flatnonzero(mask[index])
+        stamped, inner = time[index, rows], node[rows] >= 0
+        t = np.where(inner, np.minimum(stamped, now[rows]), stamped)
+        crossed, to = rows[inner], node[rows[inner]]
+        stages[STAGE_OF[to, index], crossed] += now[crossed] - t[inner]
+        begin[to, crossed] = t[inner]
+        if index not in _LATE_STAMPS:
+            violations[crossed] += stamped[inner] > now[crossed]
+        end[index, rows], now[rows], node[rows] = t, t, index
+    return Walk(stages, begin, end, violations)
+
+
+def slacks(columns: Columns, through: np.ndarray, classes: Classes) -> np.ndarray:
+    """(branches, 2, n) how much later a hidden branch could have ended: low, high; UNKNOWN where it is the path."""
+    staged, sent, received = columns.t("staged"), columns.t("registration_sent"), columns.t("registration_received")
+    looked = columns.value("registration_received", "looked")
+    slack = np.full((len(graph.BRANCHES), 2, len(columns)), UNKNOWN)
+    both = classes.push & (staged != UNKNOWN) & (received != UNKNOWN)
+    early, late = both & ~through, both & through
+    slack[0, 0, early] = np.maximum(staged - received, 0)[early]
+    slack[0, 1, early] = np.maximum(staged - np.maximum(sent, looked), 0)[early]
+    slack[1, :, late] = np.maximum(received - staged, 0)[late, None]
+    return slack
