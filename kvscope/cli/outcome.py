@@ -1,7 +1,11 @@
 """Standard error and exit codes: the only place that writes the one or decides the other.
 
-    0    done                       2    input that cannot be used, or an extra that is not installed
-    70   a fault of kvscope's own   130  interrupted            141  the reader of our output went away
+    0    done
+    1    something that the lab started did not work (an engine, an installation, a load)
+    2    input that cannot be used, or an extra that is not installed
+    70   a fault of kvscope's own
+    130  interrupted
+    141  the reader of our output went away
 
 Standard output is data. A verb that has progress to show passes `say` down to where the work is done.
 """
@@ -13,9 +17,11 @@ import sys
 import traceback
 from collections.abc import Callable
 
+from kvscope.lab.errors import LabError
 from kvscope.model.errors import InputError
 
 OK = 0
+LAB_FAILED = 1
 BAD_INPUT = 2
 OUR_FAULT = 70
 INTERRUPTED = 130
@@ -63,6 +69,8 @@ def verdict(error: BaseException) -> tuple[int, str]:
         return INTERRUPTED, "interrupted"
     if isinstance(error, InputError):
         return BAD_INPUT, str(error)
+    if isinstance(error, LabError):
+        return LAB_FAILED, str(error)
     if isinstance(error, OSError) and error.filename is not None:
         return BAD_INPUT, f"cannot use {error.filename}: {(error.strerror or str(error)).lower()}"
     if isinstance(error, ModuleNotFoundError) and (extra := missing_extra(error)):

@@ -12,6 +12,7 @@ from typing import NoReturn
 import pytest
 
 from kvscope.cli import outcome
+from kvscope.lab.errors import LabError
 from kvscope.model.errors import InputError
 
 
@@ -30,6 +31,7 @@ def missing(name: str) -> ModuleNotFoundError:
     ("error", "code", "said"),
     [
         (InputError("a.jsonl, line 3: no moment"), 2, "kvscope: a.jsonl, line 3: no moment"),
+        (LabError("the decode engine ended while starting"), 1, "kvscope: the decode engine ended while starting"),
         (missing("numpy"), 2, "kvscope: numpy is not installed here; run: pip install 'kvscope[report]'"),
         (missing("rich.table"), 2, "kvscope: rich is not installed here; run: pip install 'kvscope[report]'"),
         (missing("aiohttp"), 2, "kvscope: aiohttp is not installed here; run: pip install 'kvscope[lab]'"),
