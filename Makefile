@@ -8,7 +8,7 @@ SOURCES := kvscope tests $(wildcard benchmarks)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check lint format test bench demo lock clean
+.PHONY: help setup check lint format engines test bench demo lock clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-8s %s\n", $$1, $$2 }'
@@ -31,19 +31,21 @@ check: lint ## all that must hold before a commit, in about a minute: lint and t
 lint: $(READY) ## format, lint, types and import rules
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/ruff check $(SOURCES)
-	$(BIN)/mypy
+	$(BIN)/mypy $(SOURCES)
 	$(BIN)/lint-imports
 
 format: $(READY) ## put the code into its one form
 	$(BIN)/ruff check --fix-only --quiet $(SOURCES)
 	$(BIN)/ruff format $(SOURCES)
 
-test: $(READY) ## every test, those on real vLLM engines too (makes their environment on first use: 3 GB)
-	$(BIN)/kvscope lab setup
+engines: $(READY) ## the Python environment that the real engines run in (3 GB, once)
+	$(BIN)/python -c 'from kvscope.lab import environment, progress; environment.prepare(progress.chosen(plain=False))'
+
+test: engines ## every test, those on real vLLM engines too
 	$(BIN)/pytest
 
 bench: $(READY) ## what an event costs, what a request costs, how fast the analysis is
-	$(BIN)/python -m benchmarks
+	@set -e; for script in $$(grep -l __main__ benchmarks/*.py); do echo "== $$script"; $(BIN)/python $$script; done
 
 demo: $(READY) ## a real prefill/decode pair on this machine, 60 requests, and where their time went
 	$(BIN)/kvscope lab run --connector push --dispatch early --requests 60 --rate 2 --input-tokens 1000
