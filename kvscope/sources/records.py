@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
-from kvscope.model.events import EVENT
+from kvscope.model.events import EVENT, Process
 from kvscope.probe import layout
 
 Rows = npt.NDArray[np.void]
@@ -61,3 +64,23 @@ def joined(parts: list[Rows]) -> Rows:
 def low64(key: bytes) -> int:
     """The low 64 bits of a 16-byte key, as event columns hold it."""
     return int.from_bytes(key[:8], "little")
+
+
+def process_of(info: Mapping[str, Any]) -> Process:
+    """A process, from what its ring file's header says, its `started`, and `lost`: what was overwritten unread."""
+    started = info.get("started") or {}
+    return Process(
+        engine=str(started.get("engine") or f"pid {info['pid']}"),
+        engine_id=str(started.get("engine_id") or ""),
+        host=str(info.get("boot_id", ""))[:8],
+        pid=int(info["pid"]),
+        started=started,
+        lost=int(info.get("lost", 0)) + unrecorded(info),
+        # One that records, though less than it should, is no dark one: what it lost says the rest.
+        note="" if info.get("segments") else str(info.get("note") or ""),
+    )
+
+
+def unrecorded(info: Mapping[str, Any]) -> int:
+    """Events that never came into a ring: no room, or an error inside the probe."""
+    return int(info.get("refused", 0)) + int(info.get("errors", 0))

@@ -1,62 +1,107 @@
-"""Live rings -> events."""
+"""Live rings -> events, as they are written."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from kvscope.model.errors import InputError
-from kvscope.model.events import Events, Process
-from kvscope.probe.reader import RingError
-from kvscope.sources.live import Drained, LiveProcess, LiveRings
-from kvscope.sources.records import joined, low64, records, to_rows
+from kvscope.model.events import Events
+from kvscope.probe.reader import RingError, RingFile, list_rings
+from kvscope.sources.records import Rows, joined, low64, process_of, records, to_rows
+
+Told = list[tuple[bytes, str]]
+"""16-byte key, text"""
+
+
+@dataclass
+class RingReading:
+    """One process's ring file, and how far it has been read."""
+
+    file: RingFile
+    cursors: list[list[int]] = field(default_factory=list)
+    """Per ring: next event, next chunk of text."""
+    overwritten: int = 0
+    ended: bool = False
+    """Dead, and drained to its end."""
+
+    def drain(self) -> tuple[Rows, Told]:
+        """(new records, shape (n,), dtype RECORD; texts told since). RingError: the file is damaged."""
+        # Asked first: what a process published before it died is there when its rings are read after.
+        dead = not self.file.alive
+        found: list[bytes] = []
+        texts: Told = []
+        for index, segment in enumerate(self.file.segments()):
+            if index == len(self.cursors):
+                self.cursors.append([0, 0])
+            cursor = self.cursors[index]
+            raw, cursor[0], lost = segment.drain(cursor[0], dead)
+            told, cursor[1], _ = segment.drain_texts(cursor[1], dead)
+            self.overwritten += lost
+            found.append(raw)
+            texts += told
+        self.ended = dead
+        return records(b"".join(found)), texts
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """What a recording would say of the process."""
+        return asdict(self.file.header) | {"started": self.file.started, "lost": self.overwritten}
 
 
 class Rings:
-    """The rings of a run directory as a growing set of events. InputError if the directory cannot be read."""
+    """The rings of a run directory. A poll that finds nothing new costs a directory listing and a look at each ring.
+
+    A process keeps its index for good; a dead one is drained to its end and stays listed.
+    """
 
     def __init__(self, run_dir: Path | str) -> None:
-        self._live = LiveRings(Path(run_dir))
-
-    def poll(self) -> Events:
-        """Events and texts since the last poll. The process table is whole each time, and an index never changes."""
-        drained = polled(self._live)
-        return to_events(drained, tuple(describe(process) for process in self._live.processes))
+        self.run_dir = Path(run_dir)
+        self.readings: list[RingReading] = []
+        self._faults: dict[str, None] = {}
 
     @property
     def faults(self) -> tuple[str, ...]:
         """A sentence for each ring file that could not be read."""
-        return tuple(self._live.faults.values())
+        return tuple(self._faults)
+
+    def poll(self) -> Events:
+        """Events and texts that are new since the last poll; the whole process table. Raises InputError if the
+        directory cannot be read."""
+        parts: list[Rows] = []
+        texts: dict[int, str] = {}
+        for index, found, told in self.drain():
+            parts.append(to_rows(found, index))
+            texts.update((low64(key), text) for key, text in told)
+        return Events(joined(parts), tuple(process_of(reading.info) for reading in self.readings), texts)
+
+    def drain(self) -> Iterator[tuple[int, Rows, Told]]:
+        """(index of the reading, its new records, its new texts) of each process that is not over."""
+        self._discover()
+        for index, reading in enumerate(self.readings):
+            if reading.ended:
+                continue
+            try:
+                found, texts = reading.drain()
+            except RingError as error:
+                reading.ended = True
+                self._faults[str(error)] = None
+            else:
+                yield index, found, texts
+
+    def _discover(self) -> None:
+        faults: list[RingError] = []
+        known = {reading.file.path for reading in self.readings}
+        try:
+            found = list_rings(self.run_dir, faults, known)
+        except RingError as error:
+            raise InputError(str(error)) from None
+        self.readings += [RingReading(file) for file in found]
+        self._faults |= dict.fromkeys(map(str, faults))
 
 
 def read_rings(run_dir: Path | str) -> Events:
     """What the rings of a run directory hold now. InputError if the directory cannot be read."""
     return Rings(run_dir).poll()
-
-
-def polled(live: LiveRings) -> Drained:
-    """One poll, its error turned into one for a person."""
-    try:
-        return live.poll()
-    except RingError as error:
-        raise InputError(str(error)) from None
-
-
-def to_events(drained: Drained, processes: tuple[Process, ...]) -> Events:
-    """Columns of what was drained."""
-    rows = joined([to_rows(records(batch.raw), batch.process) for batch in drained.batches])
-    return Events(rows, processes, {low64(key): text for key, text in drained.texts})
-
-
-def describe(process: LiveProcess) -> Process:
-    """The process as events name it."""
-    header, started = process.file.header, process.file.started
-    return Process(
-        engine=str(started.get("engine") or f"pid {header.pid}"),
-        engine_id=str(started.get("engine_id") or ""),
-        host=header.boot_id[:8],
-        pid=header.pid,
-        started=started,
-        lost=process.lost,
-        # A process that records, though less than it should, is no dark one: its losses say the rest.
-        note="" if header.segments else header.note,
-    )

@@ -1,0 +1,99 @@
+"""Several sources -> one set of events: a process seen twice is one process, a record seen twice is one record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from kvscope.model.events import Events, Process
+from kvscope.sources.records import RECORD, Rows, joined, low64, process_of, to_rows, unrecorded
+
+Identity = tuple[str, ...]
+
+
+@dataclass
+class Seen:
+    """One process in one source."""
+
+    info: Mapping[str, Any]
+    parts: list[Rows] = field(default_factory=list)
+    """dtype RECORD"""
+
+    @property
+    def published(self) -> int:
+        """Records that its rings had taken when this source last looked."""
+        return sum(len(part) for part in self.parts) + int(self.info.get("lost", 0))
+
+
+class Gathering:
+    """Takes sources one after the other. `events` is what they say together."""
+
+    def __init__(self) -> None:
+        self._processes: dict[Identity, list[Seen]] = {}
+        self._others: list[Events] = []
+        self._texts: dict[int, str] = {}
+        self.duplicates = 0
+        """Records that more than one source held. Known once `events` was called."""
+
+    def process(self, info: Mapping[str, Any]) -> Seen:
+        """A process of the source now being read, by what is said of it there."""
+        seen = Seen(info)
+        self._processes.setdefault(identity(info), []).append(seen)
+        return seen
+
+    def texts(self, pairs: Iterable[tuple[bytes, str]]) -> None:
+        """Texts with their 16-byte keys."""
+        self._texts.update((low64(key), text) for key, text in pairs)
+
+    def add(self, events: Events) -> None:
+        """A source whose records cannot be told apart but by what they say: taken whole."""
+        self._others.append(events)
+
+    def events(self) -> Events:
+        """All together. A process's index is the order in which it was first seen."""
+        self.duplicates = 0
+        parts: list[Rows] = []
+        processes: list[Process] = []
+        for index, seen in enumerate(self._processes.values()):
+            found, process = self._merged(seen)
+            parts.append(to_rows(found, index))
+            processes.append(process)
+        for other in self._others:
+            rows = other.rows.copy()
+            rows["process"] += len(processes)
+            parts.append(rows)
+            processes += other.processes
+        texts = {key: text for other in self._others for key, text in other.texts.items()}
+        return Events(joined(parts), tuple(processes), texts | self._texts)
+
+    def _merged(self, seen: list[Seen]) -> tuple[Rows, Process]:
+        found = np.concatenate([np.empty(0, RECORD), *(part for each in seen for part in each.parts)])
+        newest = max(seen, key=lambda each: each.published)
+        process = process_of(newest.info)
+        if len(seen) > 1:
+            distinct = without_twins(found)
+            self.duplicates += len(found) - len(distinct)
+            found = distinct
+            # What one source missed, another may have caught.
+            lost = max(newest.published - len(found), 0) + max(unrecorded(each.info) for each in seen)
+            process = replace(process, lost=lost)
+        return found, process
+
+
+def identity(info: Mapping[str, Any]) -> Identity:
+    """The same for the same process, whoever read it: host, pid there, start."""
+    return tuple(str(info.get(name)) for name in ("boot_id", "pid", "start_ticks"))
+
+
+def without_twins(found: Rows) -> Rows:
+    """shape (n,), dtype RECORD, of one process: each record once. Twins have every byte alike, so that rings,
+    which count their records alike, are told apart by time and content."""
+    order = np.lexsort((found["sequence"], found["t"]))
+    ordered = found[order]
+    whole = ordered.view(np.dtype((np.void, RECORD.itemsize)))
+    twin = np.zeros(len(ordered), bool)
+    twin[1:] = whole[1:] == whole[:-1]
+    return ordered[~twin]
