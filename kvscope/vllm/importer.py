@@ -15,6 +15,9 @@ from kvscope.vllm.compilation import compile_patched
 from kvscope.vllm.patchfile import Patch
 from kvscope.vllm.swap import Swap, Unswappable, plan
 
+Source = tuple[Patch, Path, bytes]
+"""A patch, the stock file that it is for, and the file's contents."""
+
 
 @dataclass(frozen=True)
 class Module:
@@ -76,16 +79,23 @@ class Prepared:
         sys.meta_path.insert(0, PatchedFinder(self.fresh))
 
 
-def prepare(sources: Iterable[tuple[Patch, Path, bytes]]) -> Prepared:
-    """Check and compile each (patch, stock file, its contents). Raises InputError with the first thing wrong."""
+def prepare(sources: Iterable[Source], *, checked: bool = False) -> Prepared:
+    """Check (unless that was done) and compile each source. Raises InputError with the first thing wrong."""
     signatures = check.tracepoints()
     modules = []
     for patch, path, stock in sources:
-        check.require(check.violations(patch, stock, signatures))
+        if not checked:
+            check.require(check.violations(patch, stock, signatures))
         patched = patchfile.apply(patch, stock)
         modules.append(Module(patch.module, str(path), compile_patched(patched, patch.hunks, str(path)), patch))
     fresh = tuple(module for module in modules if module.name not in sys.modules)
     return Prepared(fresh, tuple(_swap(module) for module in modules if module.name in sys.modules))
+
+
+def fingerprint(sources: Iterable[Source]) -> str:
+    """16 hex that stand for exactly these patches on exactly these files."""
+    text = "".join(patchfile.render(patch) for patch, _, _ in sources)
+    return patchfile.digest(text.encode())[:16]
 
 
 def _swap(module: Module) -> Swap:

@@ -1,6 +1,7 @@
 """The patches of all supported releases, and the table that says which files make up a release."""
 
 import hashlib
+import os
 import re
 import tomllib
 from dataclasses import dataclass, replace
@@ -12,13 +13,17 @@ from kvscope.vllm import patchfile
 from kvscope.vllm.patchfile import Patch
 
 SUPPORT = "support.toml"
+ELSEWHERE = "KVSCOPE_PATCHES"
+"""For trying a set that is not shipped."""
 
 Table = dict[str, dict[str, str]]
 """Release -> upstream path -> SHA-256."""
 
 
 def folder() -> Path:
-    """Where the patches are: inside an installed package, or beside it in a source checkout."""
+    """Where the patches are: as `KVSCOPE_PATCHES` says, in an installed package, beside it in a checkout."""
+    if given := os.environ.get(ELSEWHERE):
+        return Path(given)
     package = Path(kvscope.__file__).parent
     inside = package / "patches"
     return inside if inside.is_dir() else package.parent / "patches"

@@ -1,7 +1,9 @@
 """What vLLM calls in each of its processes, perhaps more than once. Nothing ever leaves it as an exception."""
 
+import gc
 import os
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
@@ -11,6 +13,8 @@ SWITCH = "KVSCOPE"
 BY_FUNCTION = "KVSCOPE_BY_FUNCTION"
 SAID = "KVSCOPE_SAID"
 """Set once the reason was told, so that an engine's further processes do not repeat it."""
+CHECKED = "KVSCOPE_CHECKED"
+"""Which patches passed the check, so that an engine's further processes need not repeat it."""
 
 
 def load() -> None:
@@ -19,9 +23,20 @@ def load() -> None:
         if os.environ.get(SWITCH) == "off":
             status.how = "off"
         elif status.how in ("not loaded", "off"):
-            _instrument()
+            _without_collector(_instrument)
     except Exception as error:  # noqa: BLE001 - an exception here would stop vLLM's start
         _refuse(str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}")
+
+
+def _without_collector(work: Callable[[], None]) -> None:
+    """Syntax trees are many small objects: beside a heap with torch in it, collections would double the time."""
+    on = gc.isenabled()
+    gc.disable()
+    try:
+        work()
+    finally:
+        if on:
+            gc.enable()
 
 
 def _instrument() -> None:
@@ -44,7 +59,9 @@ def _instrument() -> None:
         how = "by function"
     else:
         raise ValueError(refusal)
-    prepared = importer.prepare(sources)
+    mark = importer.fingerprint(sources)
+    prepared = importer.prepare(sources, checked=os.environ.get(CHECKED) == mark)
+    os.environ[CHECKED] = mark
     prepared.install(import_module("kvscope.vllm.tracepoints"))
     status.how, status.release, status.patch_hash = how, found.patches.release, found.patches.digest
     if status.missing:
