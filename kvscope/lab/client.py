@@ -61,6 +61,7 @@ class _Stream:
     token_ns: list[int] = field(default_factory=list)
     ids: list[int] = field(default_factory=list)
     text: str = ""
+    prompt_tokens: int = 0
     tokens: int = 0
     error: str = ""
     done: bool = False
@@ -79,7 +80,7 @@ class _Stream:
         if "error" in event:
             self.error = str(event["error"].get("message", event["error"]))
         if usage := event.get("usage"):
-            self.tokens = usage["completion_tokens"]
+            self.prompt_tokens, self.tokens = usage["prompt_tokens"], usage["completion_tokens"]
         for choice in event.get("choices", ()):
             ids, text = choice.get("token_ids") or [], choice.get("text") or ""
             if ids or text:
@@ -115,6 +116,7 @@ async def ask(session: ClientSession, url: str, asked: ClientRecord, output_toke
         error = f"{type(failure).__name__}: {failure}"
     return replace(
         asked,
+        prompt_tokens=stream.prompt_tokens or asked.prompt_tokens,
         sent_ns=sent,
         first_byte_ns=first_byte,
         token_ns=tuple(stream.token_ns),

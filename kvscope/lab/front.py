@@ -66,8 +66,8 @@ class RouterProcess:
         told = next(line for line in self.process.lines() if line.startswith(READY))
         self.url = told.removeprefix(READY).strip()
 
-    def control(self, **wishes: Any) -> dict[str, Any]:
-        """Change its conduct (`dispatch`, `hold_ms`, `drop`, `rename`); returns the whole. InputError: it refuses."""
+    def control(self, **wishes: object) -> dict[str, Any]:
+        """Change `dispatch`, `hold_ms`, `drop` or `rename`; returns its whole conduct. InputError: it refuses."""
         connection = http.client.HTTPConnection(self.url.removeprefix("http://"), timeout=10)
         try:
             connection.request("POST", "/control", json.dumps(wishes), {"Content-Type": "application/json"})
@@ -108,7 +108,5 @@ def vllm_router_program(progress: Progress) -> Path:
             if not (folder / "ready.json").exists():
                 environment.make(folder, (VLLM_ROUTER,), (), ROUTER_BYTES, progress)
     except LabError as error:
-        raise LabError(
-            f"{VLLM_ROUTER} cannot be had here; leave --router away to use kvscope's own: {error}"
-        ) from error
+        raise LabError(f"{VLLM_ROUTER} cannot be had; without --router kvscope's own is used: {error}") from error
     return folder / "bin" / "vllm-router"

@@ -1,0 +1,193 @@
+"""`kvscope lab`: a real prefill/decode pair on this machine, with a router and a load in front."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, NoReturn
+
+from kvscope.cli import front, verbs
+from kvscope.cli.outcome import say
+
+if TYPE_CHECKING:
+    from kvscope.lab.run import RunOptions, RunResult
+
+HELP = "run a real vLLM prefill/decode pair here, with a router and a load"
+FAILED = 1
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The verbs of `kvscope lab`."""
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="run|stop|setup")
+    run = verbs.add_parser("run", help="start a pair, send a load, report where the time went")
+    _add_load(run.add_argument_group("load"))
+    _add_pair(run.add_argument_group("pair"))
+    run.add_argument("-o", "--output", type=Path, metavar="DIR", help="for recording, client's view and logs")
+    run.add_argument("--keep", action="store_true", help="leave pair and router up afterwards")
+    stop = verbs.add_parser("stop", help="end a pair that was kept")
+    stop.add_argument("folder", type=Path, metavar="DIR", help="the output folder of its run")
+    setup = verbs.add_parser("setup", help="make vLLM's environment, and nothing else")
+    for verb in (run, setup):
+        verb.add_argument("--python", type=Path, metavar="PATH", help="an interpreter that has vLLM and NIXL already")
+        verb.add_argument("--plain", action="store_true", help="no live display, no colour")
+    run.set_defaults(call=_run)
+    stop.set_defaults(call=_stop)
+    setup.set_defaults(call=_setup)
+
+
+def _add_load(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--requests", type=int, default=30, metavar="N")
+    group.add_argument("--rate", type=float, default=2.0, metavar="R", help="requests per second (default: 2)")
+    group.add_argument("--arrivals", choices=("poisson", "fixed"), default="poisson")
+    group.add_argument(
+        "--input-tokens", default="1000", metavar="MIX", help="prompt lengths, weighted: 500,1000x3,2000"
+    )
+    group.add_argument("--output-tokens", type=int, default=16, metavar="N")
+    group.add_argument("--warm-up", type=int, default=3, metavar="N", help="requests sent before and not counted")
+    group.add_argument("--seed", type=int, default=0)
+
+
+def _add_pair(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--connector", choices=("push", "pull"), default="push")
+    group.add_argument("--dispatch", choices=("early", "sequential"), help="default: early for push")
+    group.add_argument("--hold", type=float, default=0.0, metavar="MS", help="waited by the router between the legs")
+    group.add_argument("--router", choices=("kvscope", "vllm-router"), default="kvscope")
+    group.add_argument("--decodes", type=int, default=1, metavar="N", help="decode engines")
+    group.add_argument("--stock", action="store_true", help="vLLM without kvscope: only the client's view")
+    group.add_argument("--blocks", type=int, metavar="N", help="KV cache size of each engine")
+    group.add_argument("--lease", type=int, metavar="S", help="how long prefill keeps blocks for decode")
+    group.add_argument("--extra-config", type=_json_object, default={}, metavar="JSON", help="for the KV connector")
+    group.add_argument("--vllm-arg", action="append", default=[], metavar="ARG", help="for both engines; repeatable")
+    group.add_argument("--ucx-tls", default="tcp,self,sm", metavar="LIST")
+
+
+def _json_object(text: str) -> dict[str, object]:
+    told = json.loads(text)
+    if not isinstance(told, dict):
+        raise ValueError(text)
+    return told
+
+
+def run(args: argparse.Namespace) -> int:
+    """Exit code: 0, or 1 when an engine did not come up or requests failed."""
+    from kvscope.lab.errors import LabError
+
+    try:
+        with ended_by_signals():
+            code: int = args.call(args)
+            return code
+    except LabError as error:
+        say(f"kvscope: {error}")
+        return FAILED
+
+
+def _run(args: argparse.Namespace) -> int:
+    from datetime import datetime
+
+    from kvscope.lab import progress
+    from kvscope.lab import run as lab
+
+    folder = args.output or lab.new_folder(datetime.now())
+    result = lab.run(_options(args), folder, progress.chosen(args.plain))
+    say(lab.seen_by_client(result.measured))
+    for fault in result.faults:
+        say(f"not read: {fault}")
+    if result.recording:
+        _report(result.recording)
+    _tell_next(result, args.keep)
+    return _verdict(result)
+
+
+def _options(args: argparse.Namespace) -> RunOptions:
+    from kvscope.lab.load import LoadOptions, mix
+    from kvscope.lab.pair import PairOptions
+    from kvscope.lab.run import RunOptions
+
+    load = LoadOptions(
+        requests=args.requests,
+        rate=args.rate,
+        arrivals=args.arrivals,
+        input_tokens=mix(args.input_tokens),
+        output_tokens=args.output_tokens,
+        warm_up=args.warm_up,
+        seed=args.seed,
+    )
+    pair = PairOptions(
+        connector=args.connector,
+        decodes=args.decodes,
+        stock=args.stock,
+        python=args.python,
+        blocks=args.blocks,
+        lease_s=args.lease,
+        extra_config=args.extra_config,
+        vllm_args=tuple(args.vllm_arg),
+        ucx_tls=args.ucx_tls,
+    )
+    dispatch = args.dispatch or ("early" if args.connector == "push" else "sequential")
+    return RunOptions(pair, load, args.router, dispatch, args.hold, args.keep)
+
+
+def _report(path: Path) -> None:
+    """Print the report, where this installation has that verb."""
+    if any(verb.name == "report" for verb in verbs.existing()):
+        front.run(["report", str(path)])
+
+
+def _tell_next(result: RunResult, kept: bool) -> None:
+    say("")
+    if result.recording and result.measured:
+        say(f"next:  kvscope report {result.recording}")
+        say(f"       kvscope request {result.measured[-1].request[:8]} {result.recording}")
+    if kept:
+        say(f"the pair is up: {result.url}/v1/completions, rings in {result.run_dir}")
+        say(f"       kvscope lab stop {result.folder}")
+
+
+def _verdict(result: RunResult) -> int:
+    if not result.failed:
+        return 0
+    first = result.failed[0]
+    say(
+        f"kvscope: {len(result.failed)} of {len(result.records)} requests failed, the first with:"
+        f" {first.error or f'status {first.status}'} (logs in {result.folder})"
+    )
+    return FAILED
+
+
+def _stop(args: argparse.Namespace) -> int:
+    from kvscope.lab import pair
+
+    ended = pair.stop(args.folder)
+    say(f"stopped: {', '.join(ended) or 'nothing was running any more'}")
+    return 0
+
+
+def _setup(args: argparse.Namespace) -> int:
+    from kvscope.lab import environment, progress
+
+    shown = progress.chosen(args.plain)
+    found = environment.prepare(shown, args.python)
+    shown.finish()
+    print(f"{found.python}  vLLM {found.vllm}  NIXL {found.nixl}")
+    return 0
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """Let SIGTERM and a closed terminal end the verb as Ctrl-C does: with everything it started stopped."""
+
+    def end(number: int, _: FrameType | None) -> NoReturn:
+        raise SystemExit(128 + number)
+
+    numbers = (signal.SIGTERM, signal.SIGHUP)
+    before = [signal.signal(number, end) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
