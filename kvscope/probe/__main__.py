@@ -50,7 +50,10 @@ def list_processes(options: argparse.Namespace) -> int:
     for fault in faults:
         _say(str(fault), DONE)
     for each in found:
-        print(_line(each))
+        try:
+            print(_line(each))
+        except reader.RingError as error:
+            _say(str(error), DONE)
     return DONE if found or faults else _no_rings(options.run_dir)
 
 
@@ -59,9 +62,10 @@ def switch(options: argparse.Namespace) -> int:
     changed = control.switch(options.run_dir, options.engine, options.on)
     for each in changed:
         print(f"{each.pid} {each.engine or '-'} {'on' if options.on else 'off'}")
-    if changed or options.engine is None:
-        return DONE if changed else _no_rings(options.run_dir)
-    return _say(f"no living process of engine {options.engine} in {options.run_dir}", NO_RINGS)
+    if changed:
+        return DONE
+    meant = f" of engine {options.engine}" if options.engine else ""
+    return _say(f"no living process{meant} in {options.run_dir}", NO_RINGS)
 
 
 def clean(options: argparse.Namespace) -> int:

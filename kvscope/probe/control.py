@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import mmap
+import os
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from kvscope.probe import layout
-from kvscope.probe.reader import RingError, RingFile, keep_own, list_rings
+from kvscope.probe.reader import RingError, RingFile, is_own, list_rings, mapped
+
+UNBORN_S = 60
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,16 @@ def remove_dead(run_dir: Path, older_than_s: float = 0) -> list[Path]:
     dead = [ring.path for ring in list_rings(run_dir, []) if not ring.alive and ring.quiet_s() >= older_than_s]
     for path in dead:
         _unlink(path)
-    return dead
+    return dead + _remove_unborn(run_dir)
+
+
+def _remove_unborn(run_dir: Path) -> list[Path]:
+    """What a process left that was killed while it made its file, which takes no more than a moment."""
+    before = time.time() - UNBORN_S
+    left = [path for path in run_dir.glob(".*.ring.new") if path.stat().st_mtime < before]
+    for path in left:
+        _unlink(path)
+    return left
 
 
 def _is_meant(ring: RingFile, engine: str | None) -> bool:
@@ -55,10 +68,12 @@ def _set(ring: RingFile, on: bool) -> Changed:
 
 def _header_words(path: Path) -> memoryview:
     """The header's words, writable; unmapped with the last reference."""
-    file = open(path, "r+b", buffering=0)  # noqa: SIM115 - see keep_own
-    page = mmap.mmap(file.fileno(), layout.HEADER_BYTES)
-    keep_own(path, file, page)
-    return memoryview(page).cast("Q")
+    fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        return mapped(path, fd, layout.HEADER_BYTES, mmap.ACCESS_WRITE).cast("Q")
+    finally:
+        if not is_own(path):
+            os.close(fd)
 
 
 def _unlink(path: Path) -> None:

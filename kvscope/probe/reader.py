@@ -15,10 +15,11 @@ import os
 import struct
 import sys
 import time
+import weakref
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from kvscope.probe import layout, ring
 from kvscope.probe.vocabulary import THREADS
@@ -28,14 +29,22 @@ SIZE, WORDS, GUARD = layout.RECORD_BYTES, layout.RECORD_WORDS, layout.GUARD
 # struct flock of 64-bit Linux: type, whence, start, length, pid.
 _FLOCK = struct.Struct("@hhqqi4x")
 
-# What holds a descriptor of one of this very process's files.
-_OWN: list[object] = []
+# Maps of this very process's file, kept: each owns a descriptor, and closing one would drop the file's lock
+# (see `ring.ProcessFile`).
+_OWN: list[mmap.mmap] = []
 
 
-def keep_own(path: Path, *holders: object) -> None:
-    """Never close these if the file is this process's: that would drop its lock (see `ring.ProcessFile`)."""
-    if path.name.startswith(f"{os.getpid()}-"):
-        _OWN.extend(holders)
+def mapped(path: Path, fd: int, size: int, access: int) -> memoryview:
+    """The first `size` bytes of an open file; unmapped with the last reference to them."""
+    area = mmap.mmap(fd, size, access=access)
+    if is_own(path):
+        _OWN.append(area)
+    return memoryview(area)
+
+
+def is_own(path: Path) -> bool:
+    """Whether it may be this process's own file. (Another container's process can have the same pid.)"""
+    return path.name.startswith(f"{os.getpid()}-")
 
 
 class RingError(ValueError):
@@ -212,8 +221,9 @@ class RingFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            self._file: IO[bytes] = open(path, "rb", buffering=0)  # noqa: SIM115 - lives as long as this object
-            keep_own(path, self._file)
+            self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            if not is_own(path):
+                weakref.finalize(self, os.close, self._fd)
             self._segments: list[Segment] = []
             self._map()
         except OSError as error:
@@ -221,12 +231,10 @@ class RingFile:
         _check(path, self._view)
 
     def _map(self) -> None:
-        size = os.fstat(self._file.fileno()).st_size
+        size = os.fstat(self._fd).st_size
         if size < layout.SEGMENTS_AT:
             raise RingError(f"{self.path}: {size} bytes is too short for a ring file")
-        area = mmap.mmap(self._file.fileno(), size, access=mmap.ACCESS_READ)
-        keep_own(self.path, area)
-        self._view = memoryview(area)
+        self._view = mapped(self.path, self._fd, size, mmap.ACCESS_READ)
         self._words = self._view[: layout.HEADER_BYTES].cast("Q")
 
     @property
@@ -247,16 +255,21 @@ class RingFile:
     def alive(self) -> bool:
         """Whether the process still lives, by its lock: a pid says nothing across containers."""
         asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-        kind, *_ = _FLOCK.unpack(fcntl.fcntl(self._file.fileno(), fcntl.F_GETLK, asked))
+        kind, *_ = _FLOCK.unpack(fcntl.fcntl(self._fd, fcntl.F_GETLK, asked))
         return kind != fcntl.F_UNLCK or self._is_own()
 
     def _is_own(self) -> bool:
         """One's own lock is no obstacle to oneself, so it is not reported."""
         header = self.header
-        return (header.pid, header.start_ticks) == (
-            os.getpid(),
-            ring.start_ticks(),
-        ) and header.boot_id == ring.boot_id()
+        return (
+            is_own(self.path)
+            and (header.pid, header.start_ticks)
+            == (
+                os.getpid(),
+                ring.start_ticks(),
+            )
+            and header.boot_id == ring.boot_id()
+        )
 
     @property
     def started(self) -> dict[str, Any]:
@@ -277,11 +290,14 @@ class RingFile:
         return str(self.started.get("engine", ""))
 
     def quiet_s(self) -> float:
-        """Seconds since the last record, or since the file was made; infinite after a boot."""
+        """Seconds since the last record that can be read, or since the file was made; infinite after a boot."""
         header = self.header
         if header.boot_id != ring.boot_id():
             return float("inf")
-        last = max((segment.last_ns() for segment in self.segments()), default=0)
+        try:
+            last = max((segment.last_ns() for segment in self.segments()), default=0)
+        except RingError:
+            last = 0
         return (time.monotonic_ns() - max(last, header.monotonic_ns)) / 1e9
 
     def segments(self) -> list[Segment]:

@@ -47,6 +47,11 @@ class Tap:
         return sum(reading.lost for reading in self._readings.values())
 
     @property
+    def texts_lost(self) -> int:
+        """Chunks of texts overwritten before they were read."""
+        return sum(reading.texts_lost for reading in self._readings.values())
+
+    @property
     def processes(self) -> int:
         """Processes seen so far."""
         return len(self._readings)

@@ -1,0 +1,118 @@
+"""A recording gives back what was put in, up to the last whole part."""
+
+from __future__ import annotations
+
+import io
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kvscope.probe import layout, recording
+from kvscope.probe.recorder import record
+from kvscope.probe.recording import EndPart, Part, ProcessPart, RecordingError, RecordsPart, TextsPart, Writer, parts
+from kvscope.probe.tap import Tap
+
+from .conftest import Probe
+
+RAW = random.Random(2).randbytes(layout.RECORD_BYTES * 20)
+PARTS: list[Part] = [
+    ProcessPart(0, {"engine": "p0", "process": 0}),
+    TextsPart([(b"k" * 16, "a"), (b"l" * 16, ""), (b"m" * 16, "語" * 500)]),
+    RecordsPart(0, 4, RAW),
+    RecordsPart(0, 5, RAW[: layout.RECORD_BYTES]),
+    EndPart({"events": 21}),
+]
+
+
+def written(wanted: list[Part]) -> bytes:
+    file = io.BytesIO()
+    writer = Writer(file)
+    for part in wanted:
+        match part:
+            case ProcessPart(process, info):
+                writer.process(process, info)
+            case RecordsPart(process, thread, raw):
+                writer.records(process, thread, raw)
+            case TextsPart(pairs):
+                writer.texts(pairs)
+            case EndPart(info):
+                writer.end(info)
+    return file.getvalue()
+
+
+def test_what_goes_in_comes_out() -> None:
+    found = parts(io.BytesIO(written(PARTS)))
+    assert (list(found), found.bad, found.cut) == (PARTS, 0, False)
+
+
+@given(st.binary(max_size=40).map(lambda raw: raw * layout.RECORD_BYTES))
+def test_columns_are_the_same_bytes(raw: bytes) -> None:
+    assert recording.from_columns(recording.to_columns(raw), len(raw) // layout.RECORD_BYTES) == raw
+
+
+def test_nothing_to_keep_is_no_part() -> None:
+    assert written([RecordsPart(0, 0, b""), TextsPart([])]) == written([])
+
+
+def test_every_cut_gives_the_whole_parts_before_it() -> None:
+    whole = written(PARTS)
+    ends = [len(written(PARTS[:count])) for count in range(len(PARTS) + 1)]
+    for size in range(recording.FILE_HEADER.size, len(whole) + 1):
+        found = parts(io.BytesIO(whole[:size]))
+        kept = sum(end <= size for end in ends) - 1
+        assert list(found) == PARTS[:kept]
+        assert (found.bad, found.cut) == (0, size not in ends)
+
+
+def test_a_damaged_part_is_skipped_and_counted() -> None:
+    whole = written(PARTS)
+    for at in range(recording.FILE_HEADER.size, len(whole)):
+        damaged = bytearray(whole)
+        damaged[at] ^= 0xFF
+        found = parts(io.BytesIO(bytes(damaged)))
+        kept = list(found)
+        assert len(kept) == len(PARTS) - 1
+        assert all(part in PARTS for part in kept)
+        assert found.bad == 1
+
+
+def test_it_reads_from_a_pipe_that_gives_little() -> None:
+    class Slow(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            return super().read(min(size or 7, 7))
+
+    assert list(parts(Slow(written(PARTS)))) == PARTS
+
+
+@pytest.mark.parametrize(
+    ("raw", "reason"),
+    [
+        (b"", "not a kvscope recording"),
+        (b"KVSC", "not a kvscope recording"),
+        (b"{}" * 20, "not a kvscope recording"),
+        (b"KVSCREC\n\x63\x00" + bytes(6), "recording of version 99, this reader knows 1"),
+    ],
+)
+def test_other_files_are_refused(raw: bytes, reason: str) -> None:
+    with pytest.raises(RecordingError, match=reason):
+        parts(io.BytesIO(raw))
+
+
+def test_a_tap_takes_each_record_once(probe: Probe) -> None:
+    file = io.BytesIO()
+    tap = Tap(probe.run_dir, Writer(file))
+    for lap in range(5):
+        for number in range(100):
+            record(1, 1, f"{lap}-{number}", 1, lap * 100 + number)
+        assert tap.poll() == 100
+    tap.end()
+    kept = list(parts(io.BytesIO(file.getvalue())))
+    raw = b"".join(part.raw for part in kept if isinstance(part, RecordsPart))
+    assert [layout.BODY.unpack_from(raw, at + 8)[12] for at in range(0, len(raw), layout.RECORD_BYTES)] == list(
+        range(500)
+    )
+    assert kept[-1] == EndPart({"processes": 1, "events": 500, "lost": 0})
+    texts = [text for part in kept if isinstance(part, TextsPart) for _, text in part.pairs]
+    assert len(texts) + tap.texts_lost == 500
