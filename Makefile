@@ -39,7 +39,7 @@ format: $(READY) ## put the code into its one form
 	$(BIN)/ruff format $(SOURCES)
 
 engines: $(READY) ## the Python environment that the real engines run in (3 GB, once)
-	$(BIN)/python -c 'from kvscope.lab import environment, progress; environment.prepare(progress.chosen(plain=False))'
+	$(BIN)/kvscope lab setup
 
 test: engines ## every test, those on real vLLM engines too
 	$(BIN)/pytest
