@@ -1,0 +1,52 @@
+"""What leads the time to first token, said only where it holds whatever the undetermined time was."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kvscope.analysis.bands import CLASS_OF_STAGE, CLASSES, Band
+from kvscope.model.stages import STAGES, Class
+
+
+@dataclass(frozen=True)
+class Leader:
+    """The class that a band spent most on, or the classes between which that is undecided."""
+
+    band: Band
+    classes: tuple[Class, ...]
+    """one: it leads at both bounds; several: each of them may lead, greatest lower bound first"""
+    stage: str
+    """largest stage of the leading classes"""
+    stage_ns: float
+
+    @property
+    def decided(self) -> bool:
+        """Whether one class leads at both bounds."""
+        return len(self.classes) == 1
+
+
+def leading(bands: tuple[Band, ...]) -> Leader | None:
+    """The leader of the slow requests, where there are enough of them to say so, else of the median; None of none."""
+    if not bands:
+        return None
+    by_name = {band.name: band for band in bands}
+    return leader_of(by_name["p95" if by_name["p95"].count > 1 else "p50"])
+
+
+def leader_of(band: Band) -> Leader:
+    """The leader of one band."""
+    classes: list[Class] = [cls for cls in CLASSES if cls is not Class.UNDETERMINED]
+    bounds = {cls: band.bounds_ns(cls) for cls in classes}
+    least = max(low for low, _ in bounds.values())
+    able: list[Class] = sorted((cls for cls in classes if bounds[cls][1] >= least), key=lambda cls: -bounds[cls][0])
+    if bounds[able[0]][0] <= 0:
+        able = [Class.UNDETERMINED]
+    stage = _largest(band, able)
+    return Leader(band, tuple(able), STAGES[stage].name, float(band.exposed[stage]))
+
+
+def _largest(band: Band, classes: list[Class]) -> int:
+    inside = np.isin(CLASS_OF_STAGE, [CLASSES.index(cls) for cls in classes])
+    return int(np.argmax(np.where(inside, band.exposed, -1.0)))

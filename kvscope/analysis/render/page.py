@@ -1,0 +1,84 @@
+"""Lines of text of a given width: headings, wrapped prose, columns. Never wider, whatever is put on it."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Sequence
+
+from rich.text import Text
+
+from kvscope.analysis.render.palette import HEADING, QUIET
+
+LABEL = 14
+"""Width of the labels that stand before a section's lines."""
+
+
+class Page:
+    """Collects lines, top to bottom."""
+
+    def __init__(self, width: int, rule: str = "-") -> None:
+        self.width = width
+        self.lines: list[Text] = []
+        self._rule = rule
+
+    def line(self, text: Text | str = "", style: str = "") -> None:
+        """One line, cut at the page's edge."""
+        made = text if isinstance(text, Text) else Text(text, style)
+        made.rstrip()
+        made.truncate(self.width)
+        self.lines.append(made)
+
+    def rule(self) -> None:
+        """A line across."""
+        self.line(self._rule * self.width, QUIET)
+
+    def heading(self, title: str, remark: str = "") -> None:
+        """A section's title, with what it is in a few words."""
+        self.line()
+        self.line(Text.assemble((title, HEADING), ("  " + remark if remark else "", QUIET)))
+
+    def prose(self, text: str, indent: int = 0, hang: int | None = None, style: str = "") -> None:
+        """A paragraph, wrapped; later lines are indented by `hang`."""
+        hanging = indent if hang is None else hang
+        wrapped = textwrap.wrap(
+            text,
+            self.width,
+            initial_indent=" " * indent,
+            subsequent_indent=" " * hanging,
+            break_on_hyphens=False,
+        )
+        for piece in wrapped:
+            self.line(piece, style)
+
+    def labelled(self, label: str, text: str, style: str = "") -> None:
+        """A label, and wrapped text beside it."""
+        room = self.width - LABEL
+        for number, piece in enumerate(textwrap.wrap(text, room, break_on_hyphens=False) or [""]):
+            self.line(Text.assemble((f"{label if not number else '':<{LABEL}}", HEADING), (piece, style)))
+
+    def items(self, label: str, items: Iterable[str], style: str = "") -> None:
+        """A label, and items two spaces apart; none is broken where it fits a line."""
+        room, row = self.width - LABEL, ""
+        rows: list[str] = []
+        for item in items:
+            if row and len(row) + 2 + len(item) > room:
+                rows.append(row)
+                row = ""
+            row = f"{row}  {item}" if row else item
+        for number, text in enumerate([*rows, row]):
+            if number == 0 or text:
+                self.labelled(label if number == 0 else "", text, style)
+
+
+def column_widths(rows: Sequence[Sequence[str]]) -> list[int]:
+    """The widest cell of each column."""
+    return [max((len(cell) for cell in column), default=0) for column in zip(*rows, strict=True)]
+
+
+def cells(row: Sequence[str], widths: Sequence[int], left: int = 1, gap: str = "  ") -> str:
+    """One row of a table: the first `left` cells to the left, the others to the right."""
+    placed = [
+        cell.ljust(width) if index < left else cell.rjust(width)
+        for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+    ]
+    return gap.join(placed)

@@ -1,0 +1,129 @@
+"""All that a fleet's report says, computed once from its splits; the renderer and the document only show it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kvscope.analysis.bands import Band, gather_bands, percentile_of
+from kvscope.analysis.condition import Condition, gather_condition
+from kvscope.analysis.headline import Leader, leading
+from kvscope.analysis.objectives import Attainment, Objectives, attained
+from kvscope.analysis.overlap import Overlap, gather_overlap
+from kvscope.analysis.setup import Setup, gather_setup
+from kvscope.analysis.transfers import Transfers, gather_transfers
+from kvscope.model.events import Events
+from kvscope.model.requests import RequestSplit, State
+from kvscope.model.splits import Splits
+from kvscope.model.stages import STAGES
+from kvscope.probe.vocabulary import UNKNOWN
+
+SLOWEST = 5
+
+
+@dataclass(frozen=True)
+class Running:
+    """The answer after its first token, of finished requests."""
+
+    requests: int
+    tpot_ns: dict[str, float]
+    """`p50`, `p95`, `p99`; empty of none"""
+    gap_ns: dict[str, float]
+    """largest gap between tokens, likewise"""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A fleet over a stretch of time."""
+
+    condition: Condition
+    setup: Setup
+    pairs: tuple[tuple[str, str, int], ...]
+    """(prefill engine, decode engine, complete requests), most first"""
+    bands: tuple[Band, ...]
+    leader: Leader | None
+    overlap: Overlap
+    transfers: Transfers | None
+    running: Running
+    attainment: Attainment | None
+    slowest: tuple[RequestSplit, ...]
+    one_legged_stages: tuple[tuple[str, float], ...]
+    """(stage, mean ns) of the legs seen alone, on their own path; in the table's order"""
+    notes: tuple[str, ...]
+    """What reading the sources had to say."""
+
+
+def gather_summary(
+    events: Events,
+    splits: Splits,
+    objectives: Objectives | None = None,
+    slowest: int = SLOWEST,
+    notes: tuple[str, ...] = (),
+) -> Summary:
+    """Summarise `splits`, which were made from `events`."""
+    timed = splits.select(splits.timed)
+    condition = gather_condition(splits)
+    bands = gather_bands(timed.ttft, timed.exposed, timed.hidden)
+    order = np.argsort(-timed.ttft, kind="stable")[:slowest]
+    return Summary(
+        condition=condition,
+        setup=gather_setup(events.processes),
+        pairs=_pairs(timed),
+        bands=bands,
+        leader=leading(bands),
+        overlap=gather_overlap(timed),
+        transfers=gather_transfers(timed),
+        running=_running(timed),
+        attainment=None if objectives is None else _attainment(objectives, splits, timed, condition.seconds),
+        slowest=tuple(timed[int(row)] for row in order),
+        one_legged_stages=_one_legged(splits),
+        notes=notes,
+    )
+
+
+def latest(splits: Splits, ns: int) -> Splits:
+    """Requests whose first token, or else whose last moment, lies in the last `ns`; and all that are unfinished."""
+    when = np.where(splits.first_token != UNKNOWN, splits.first_token, splits.last_moment[:, 2])
+    return splits.select((when >= splits.now - ns) | splits.in_state(State.UNFINISHED))
+
+
+def _pairs(timed: Splits) -> tuple[tuple[str, str, int], ...]:
+    pairs = np.stack((timed.prefill_engine, timed.decode_engine), axis=1)
+    kinds, counts = np.unique(pairs, axis=0, return_counts=True) if len(pairs) else (pairs, np.empty(0, int))
+    named = [
+        (_name(timed, prefill), _name(timed, decode), int(n))
+        for (prefill, decode), n in zip(kinds.tolist(), counts.tolist(), strict=True)
+    ]
+    return tuple(sorted(named, key=lambda pair: (-pair[2], pair)))
+
+
+def _name(timed: Splits, engine: int) -> str:
+    return timed.engines[engine].engine if engine >= 0 else ""
+
+
+def _percentiles(values: np.ndarray) -> dict[str, float]:
+    return {f"p{p}": percentile_of(values, p) for p in (50, 95, 99)} if len(values) else {}
+
+
+def _running(timed: Splits) -> Running:
+    tpot = timed.tpot[~np.isnan(timed.tpot)]
+    gaps = timed.largest_gap[timed.largest_gap != UNKNOWN]
+    return Running(len(tpot), _percentiles(tpot), _percentiles(gaps))
+
+
+def _attainment(objectives: Objectives, splits: Splits, timed: Splits, seconds: float) -> Attainment:
+    overdue = 0
+    if objectives.ttft_ns is not None:
+        waiting = splits.in_state(State.UNFINISHED) & (splits.first_token == UNKNOWN)
+        overdue = int((splits.age[waiting] > objectives.ttft_ns).sum())
+    failed = splits.shaped("failed") & ~splits.in_state(State.UNFINISHED)
+    return attained(objectives, timed.ttft, timed.tpot, int(failed.sum()), overdue, seconds)
+
+
+def _one_legged(splits: Splits) -> tuple[tuple[str, float], ...]:
+    rows = splits.exposed[splits.in_state(State.ONE_LEGGED)]
+    if not len(rows):
+        return ()
+    means = rows.mean(axis=0)
+    return tuple((stage.name, float(ns)) for stage, ns in zip(STAGES, means, strict=True) if ns)
