@@ -26,6 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     port = _verb(verbs, "port", _port, "carry the patches of one release to another")
     port.add_argument("--to", type=Path, required=True, metavar="DIR", help="the new vLLM as released")
     port.add_argument("--release", required=True, help="the release that DIR is")
+    port.add_argument("--edited", type=Path, metavar="DIR", help="where to write edited copies, to be finished by hand")
     port.add_argument("--from", dest="origin", metavar="RELEASE", help="default: the newest supported")
 
 
@@ -120,8 +121,11 @@ def _port(args: argparse.Namespace, root: Path) -> int:
     origin = args.origin or patchset.newest(patchset.read_table(root))
     ports = porting.port(patchset.read_set(root, origin), args.to, args.release)
     print(*porting.report(ports), sep="\n")
+    if args.edited:
+        porting.write_edited(ports, args.to, args.edited)
+    if not all(one.complete for one in ports):
+        print(f"{origin} to {args.release}: not complete, so not stored; finish the edited copies, then `patch make`")
+        return 1
     patchset.store(root, args.release, [one.patch for one in ports])
-    complete = all(one.complete for one in ports)
-    verdict = "complete; look at each changed function" if complete else "not complete: see above and docs/porting.md"
-    print(f"{origin} to {args.release}: {verdict}")
-    return 0 if complete else 1
+    print(f"{origin} to {args.release}: stored; look at each changed function")
+    return 0

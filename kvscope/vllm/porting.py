@@ -38,6 +38,16 @@ def _local(path: str, package: Path) -> str:
     return f"{package.name}/{path.removeprefix('vllm/')}"
 
 
+def write_edited(ports: list[Port], target: Path, edited: Path) -> None:
+    """Copies of `target`'s files with the carried lines in them, in the layout that `patch make` reads."""
+    package = authoring.package_folder(target)
+    for one in ports:
+        stock = (package.parent / _local(one.patch.path, package)).read_bytes()
+        file = edited / one.patch.path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(insert(stock, one.patch.hunks))
+
+
 def _port(patch: Patch, file: Path, release: str) -> Port:
     if not file.is_file():
         raise InputError(f"{file} does not exist in the new release: find where {patch.path} went, then edit and make")
