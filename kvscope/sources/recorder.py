@@ -58,6 +58,7 @@ def record_until(
     try:
         with open(path, "wb" if force else "xb") as file:
             tap = Tap(Path(run_dir), Writer(file))
+            file.flush()  # from now on it can be read, if there is nothing in it yet
             while not stop.is_set():
                 tap.poll()
                 if progress:

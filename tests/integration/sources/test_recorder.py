@@ -1,0 +1,198 @@
+"""Recording live rings: the same events as the rings held, whatever happens meanwhile."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kvscope.model.errors import InputError
+from kvscope.model.events import Events
+from kvscope.sources import open_sources
+from kvscope.sources.recorder import Recorded, record_until, save
+from kvscope.sources.recording import read_recordings
+from kvscope.sources.rings import read_rings
+
+from .conftest import Recording, Start
+
+
+def same(left: Events, right: Events) -> bool:
+    """Whether two sets of events say the same, in whatever order."""
+    rows = [sorted(map(bytes, events.rows)) for events in (left, right)]
+    return rows[0] == rows[1] and left.processes == right.processes and left.texts == right.texts
+
+
+def test_a_recording_holds_what_the_rings_hold(run_dir: Path, start: Start, tmp_path: Path) -> None:
+    for engine in ("p0", "d0"):
+        writer = start(engine)
+        writer.tell("write 400")
+        writer.tell("write 300 writer")
+    start("dark").tell("note switched off")
+    recorded = save(run_dir, tmp_path / "a.kvs")
+    assert (recorded.events, recorded.lost, recorded.processes) == (1400, 0, 3)
+    assert same(read_recordings([tmp_path / "a.kvs"]), read_rings(run_dir))
+
+
+def test_losses_are_the_same_in_both(
+    run_dir: Path, start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KVSCOPE_RING_EVENTS", "256")
+    start("p0").tell("write 1000")
+    save(run_dir, tmp_path / "a.kvs")
+    recorded, live = read_recordings([tmp_path / "a.kvs"]), read_rings(run_dir)
+    assert same(recorded, live)
+    assert recorded.processes[0].lost == 1000 - len(recorded) > 0
+
+
+def test_two_recordings_of_one_process_are_one(run_dir: Path, start: Start, tmp_path: Path) -> None:
+    writer = start("p0")
+    writer.tell("write 100")
+    save(run_dir, tmp_path / "a.kvs")
+    writer.tell("write 50 writer")
+    save(run_dir, tmp_path / "b.kvs")
+    opened = open_sources([tmp_path / "a.kvs", tmp_path / "b.kvs"], run_dir)
+    assert same(opened.events, read_rings(run_dir))
+    assert opened.duplicates == 100 + 150
+    assert any("more than one source" in note for note in opened.notes)
+
+
+def test_what_one_recording_missed_another_makes_good(
+    run_dir: Path, start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KVSCOPE_RING_EVENTS", "256")
+    writer = start("p0")
+    for name in ("a", "b", "c"):
+        writer.tell("write 200")
+        save(run_dir, tmp_path / name)
+    last = read_recordings([tmp_path / "c"])
+    together = read_recordings([tmp_path / name for name in "cab"])
+    assert last.processes[0].lost == 600 - len(last) > 0
+    assert together.processes[0].lost == 0
+    assert sorted(together.rows["values"][:, 0]) == list(range(600))
+
+
+def test_recording_beside_writers_until_told_to_stop(run_dir: Path, start: Start, tmp_path: Path) -> None:
+    stop, seen, done = threading.Event(), threading.Event(), []
+
+    def progress(so_far: Recorded) -> None:
+        if so_far.events >= 500:
+            seen.set()
+
+    def work() -> None:
+        done.append(record_until(stop, run_dir, tmp_path / "a.kvs", interval_s=0.01, progress=progress))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        writers = [start("p0"), start("d0")]
+        for writer in (*writers, start("late")):
+            writer.tell("write 500")
+        writers[0].kill()
+        writers[1].tell("write 500 writer")
+        assert seen.wait(60)
+        copied = read_recordings([tmp_path / "a.kvs"])  # while it is being written
+        assert 500 <= len(copied) <= 2000
+    finally:
+        stop.set()
+        thread.join()
+    assert (done[0].events, done[0].lost) == (2000, 0)
+    assert same(read_recordings([tmp_path / "a.kvs"]), read_rings(run_dir))
+
+
+def test_a_cut_recording_is_read_to_its_last_whole_part(run_dir: Path, start: Start, tmp_path: Path) -> None:
+    for engine in ("p0", "d0", "d1"):
+        start(engine).tell("write 300")
+    save(run_dir, tmp_path / "a")
+    whole = (tmp_path / "a").read_bytes()
+    (tmp_path / "cut").write_bytes(whole[: len(whole) * 2 // 3])
+    opened = open_sources([tmp_path / "cut"])
+    assert 300 <= len(opened.events) < 900
+    assert any("was not ended" in note for note in opened.notes)
+
+
+def test_a_flipped_bit_costs_a_part_and_is_said(run_dir: Path, start: Start, tmp_path: Path) -> None:
+    for engine in ("p0", "d0", "d1"):
+        start(engine).tell("write 300")
+    save(run_dir, tmp_path / "a")
+    raw = bytearray((tmp_path / "a").read_bytes())
+    raw[len(raw) // 2] ^= 16
+    (tmp_path / "flipped").write_bytes(raw)
+    opened = open_sources([tmp_path / "flipped"])
+    assert len(opened.events) == 600
+    assert any("is damaged" in note for note in opened.notes)
+
+
+def test_an_existing_file_is_kept_unless_forced(run_dir: Path, start: Start, tmp_path: Path) -> None:
+    start("p0").tell("write 3")
+    kept = tmp_path / "kept"
+    kept.write_text("mine")
+    with pytest.raises(InputError, match=r"kept is there already.*--force"):
+        save(run_dir, kept)
+    assert kept.read_text() == "mine"
+    save(run_dir, kept, force=True)
+    assert len(read_recordings([kept])) == 3
+
+
+COMMAND = [sys.executable, "-m", "kvscope", "record", "--interval", "10ms", "-o"]
+
+
+def test_a_full_disk_is_one_sentence_and_the_rest_stays_readable(run_dir: Path, start: Start, tmp_path: Path) -> None:
+    for engine in ("p0", "d0", "d1", "d2"):
+        start(engine).tell("write 3000")
+    room = 40_000
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
+
+    path = tmp_path / "a"
+    ran = subprocess.run([*COMMAND, str(path)], capture_output=True, text=True, preexec_fn=limit, check=False)
+    assert ran.returncode == 2
+    assert "cannot write" in ran.stderr.splitlines()[-1]
+    assert "can be read" in ran.stderr.splitlines()[-1]
+    assert "Traceback" not in ran.stderr
+    assert path.stat().st_size == room
+    assert 0 < len(read_recordings([path])) < 12000
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_verb_stops_cleanly_when_asked(run_dir: Path, start: Start, tmp_path: Path, number: int) -> None:
+    path = tmp_path / "a"
+    writer = start("p0")
+    writer.tell("write 100")
+    verb = subprocess.Popen([*COMMAND, str(path)], stderr=subprocess.PIPE, text=True)
+    assert verb.stderr is not None
+    assert "100 events of 1 processes" in verb.stderr.readline()
+    writer.tell("write 100")
+    os.kill(verb.pid, number)
+    _, said = verb.communicate()
+    assert verb.returncode == 0
+    assert "200 events of 1 processes" in said
+    assert "kvscope report" in said
+    assert np.array_equal(np.sort(read_recordings([path]).rows["t"]), np.arange(1, 201))
+
+
+def test_the_verb_stops_after_its_time(run_dir: Path, tmp_path: Path) -> None:
+    ran = subprocess.run([*COMMAND, str(tmp_path / "a"), "--for", "50ms"], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0
+    assert "no engine records in" in ran.stderr
+    with pytest.raises(InputError, match="no process has recorded anything"):
+        open_sources([tmp_path / "a"])
+
+
+def test_random_kills_never_break_a_reader(run_dir: Path, start: Start, tmp_path: Path) -> None:
+    writers: list[Recording] = [start(f"p{number}") for number in range(4)]
+    for number, writer in enumerate(writers):
+        writer.tell("write 50")
+        writer.tell("again 50")
+        save(run_dir, tmp_path / str(number))
+        writer.kill()
+    events = read_recordings([tmp_path / str(number) for number in range(4)])
+    assert len(events.processes) == 4
+    assert (events.rows["values"][:, 0] + 1 == events.rows["t"]).all()

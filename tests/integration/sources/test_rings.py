@@ -1,0 +1,112 @@
+"""Live rings of real processes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kvscope.model.events import Events
+from kvscope.probe.vocabulary import MOMENT_CODE
+from kvscope.sources.rings import Rings, read_rings
+
+from .conftest import Start
+
+RING = 256
+
+
+@pytest.fixture(autouse=True)
+def small_rings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KVSCOPE_RING_EVENTS", str(RING))
+
+
+def numbers(events: Events) -> list[int]:
+    """What the writer numbered its events."""
+    return sorted(events.rows["values"][:, 0].tolist())
+
+
+def test_a_poll_gives_what_is_new_and_processes_keep_their_index(run_dir: Path, start: Start) -> None:
+    rings = Rings(run_dir)
+    assert len(rings.poll()) == 0
+    first = start("p0")
+    first.tell("write 30")
+    found = rings.poll()
+    assert numbers(found) == list(range(30))
+    assert [process.engine for process in found.processes] == ["p0"]
+    start("d0").tell("write 5")
+    first.tell("write 10 writer")
+    found = rings.poll()
+    assert [process.engine for process in found.processes] == ["p0", "d0"]
+    assert np.bincount(found.rows["process"]).tolist() == [10, 5]
+    assert len(rings.poll()) == 0
+
+
+def test_rows_say_what_was_recorded(run_dir: Path, start: Start) -> None:
+    start("p0").tell("write 25")
+    found = read_rings(run_dir)
+    rows = np.sort(found.rows, order="t")
+    assert rows["t"].tolist() == list(range(1, 26))
+    assert set(rows["moment"]) == {MOMENT_CODE["chunk"]}
+    assert [found.texts[int(key)] for key in rows["request"]] == [f"p0-request-{n // 10}" for n in range(25)]
+    process = found.processes[0]
+    assert (process.engine_id, process.started["vllm"], process.lost) == ("p0-1", "0.32.0", 0)
+    assert process.host
+
+
+@pytest.mark.parametrize("bursts", [(RING * 3 + 17,), (100, RING * 2, 5, 90), (RING - 8, 1, RING)])
+def test_what_is_overwritten_is_counted_to_the_event(run_dir: Path, start: Start, bursts: tuple[int, ...]) -> None:
+    writer, rings, taken = start("p0"), Rings(run_dir), 0
+    for done, burst in enumerate(bursts, 1):
+        writer.tell(f"write {burst}")
+        found = rings.poll()
+        taken += len(found)
+        assert taken + found.processes[0].lost == sum(bursts[:done])
+        assert numbers(found)[-1] == sum(bursts[:done]) - 1
+    assert sum(bursts) - taken > 0 or max(bursts) < RING
+
+
+def test_a_killed_process_is_drained_to_its_last_event(run_dir: Path, start: Start) -> None:
+    writer, rings = start("p0"), Rings(run_dir)
+    writer.tell("write 40")
+    rings.poll()
+    writer.tell("write 60")
+    writer.tell("die")
+    writer.close()
+    found = rings.poll()
+    assert numbers(found) == list(range(40, 100))
+    assert found.processes[0].lost == 0
+    assert len(rings.poll()) == 0
+
+
+def test_draining_beside_a_writer_that_laps_takes_whole_events_only(run_dir: Path, start: Start) -> None:
+    writer, rings = start("p0"), Rings(run_dir)
+    writer.tell("again 1000")
+    taken: list[int] = []
+    for _ in range(300):
+        found = rings.poll()
+        assert (found.rows["values"][:, 0] + 1 == found.rows["t"]).all()
+        taken += numbers(found)
+    writer.kill()
+    last = rings.poll()
+    taken += numbers(last)
+    assert len(taken) > RING
+    assert len(set(taken)) == len(taken)
+    assert len(taken) + last.processes[0].lost == max(taken) + 1
+
+
+def test_an_uninstrumented_process_is_listed_with_its_reason(run_dir: Path, start: Start) -> None:
+    start("p0").tell("note unknown file scheduler.py")
+    found = read_rings(run_dir)
+    assert len(found) == 0
+    assert found.processes[0].note == "unknown file scheduler.py"
+
+
+def test_a_file_that_is_no_ring_is_named_and_the_others_are_read(run_dir: Path, start: Start) -> None:
+    start("p0").tell("write 3")
+    (run_dir / "1-1-ffffff.ring").write_bytes(b"nothing" * 4000)
+    rings = Rings(run_dir)
+    assert len(rings.poll()) == 3
+    assert len(rings.poll()) == 0
+    (fault,) = rings.faults
+    assert "1-1-ffffff.ring" in fault
