@@ -84,7 +84,7 @@ def describe(connector: Any, config: Any, engine_id: str, kv_cache: Any) -> dict
         "python": platform.python_version,
         "release": lambda: status.release,
         "patches": lambda: status.patch_hash,
-        "applied": lambda: status.how,
+        "applied": lambda: "disk" if status.how == "not loaded" else status.how,
         "missing_functions": lambda: list(status.missing),
         "connector": lambda: transfer.kv_connector,
         "mode": lambda: connector._TRANSFER_MODE,
