@@ -11,7 +11,8 @@ is whole. It only ever grows; nobody truncates it, since a map cut short kills i
              768   why the probe switched itself off, 256 bytes
              1024  SEGMENTS u64: events refused, one word per thread, because an increment in Python is
                    not atomic and a word of its own makes each count exact; a reader adds them up
-             1536  SEGMENTS pairs of u64: offset and size of each segment; `segments` counts those in use
+             1536  SEGMENTS pairs of u64: offset and size of each segment; a size of 0 is none, or not yet
+                   (threads that begin together do not wait for each other, so an earlier one may come later)
     4096   started area     STARTED_BYTES: u64 version, u64 length, JSON; a seqlock (odd = being written)
     16384  segments, one per recording thread, each posix_fallocate'd before it is mapped (a hole in a
            full tmpfs kills with SIGBUS), offsets multiples of the map granularity:
@@ -66,11 +67,11 @@ HEADER_WORDS: tuple[str, ...] = (
     "realtime_ns",
     "clock_error_ns",  # how far apart the pair's two readings may lie
     "stated_bytes",  # the most this file will ever take
-    "file_bytes",  # what it takes now
-    "segments",  # segments in use
     "untold",  # texts longer than a texts ring: their key is in records, they are not
     "reserved_0",
     "reserved_1",
+    "reserved_2",
+    "reserved_3",
 )
 HEADER_WORD: dict[str, int] = {name: index for index, name in enumerate(HEADER_WORDS)}
 

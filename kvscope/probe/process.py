@@ -10,6 +10,7 @@ from hashlib import blake2b
 from typing import Any
 
 from kvscope.probe import layout, ring
+from kvscope.probe.vocabulary import THREADS
 
 ERRORS_ALLOWED = 100
 WORD = layout.HEADER_WORD
@@ -82,44 +83,37 @@ class Process:
     """One per process; a forked child makes its own, with what its parent had described."""
 
     def __init__(self, started: dict[str, Any]) -> None:
-        self.file: ring.ProcessFile | None = None
         self.failed = False
         self._said = False
-        self._lock = threading.Lock()
+        self._files: list[ring.ProcessFile] = []
+        self._telling = threading.Lock()
         self._started, self._untold = started, bool(started)
         self._errors = itertools.count(1)
 
+    @property
+    def file(self) -> ring.ProcessFile | None:
+        """The process's ring file, once there is one."""
+        return self._files[0] if self._files else None
+
     def child(self) -> Process:
         """The process that a fork made of this one."""
-        if self.file:
-            self.file.abandon()
+        for file in self._files:
+            file.abandon()
         return Process(dict(self._started))
 
     def on(self) -> bool:
         """Whether an event would be recorded now, room permitting."""
         return not self.failed and (self.file is None or bool(self.file.control[0]))
 
-    def seat(self, name: threading.Thread, role: int, role_name: str) -> Seat | None:
-        """A place for a thread. None: no file, or another thread is just opening it (nobody waits here)."""
-        if self.failed or not self._lock.acquire(blocking=False):
-            return None
-        try:
-            file = self._open()
-            return self._give(Seat(file), name, role, role_name) if file else None
-        finally:
-            self._lock.release()
+    def seat(self, thread: threading.Thread, role: int) -> Seat | None:
+        """A place for a thread; None if there can be no file."""
+        file = self._opened()
+        return self.give(Seat(file), thread, role) if file else None
 
-    def again(self, seat: Seat, thread: threading.Thread, role: int, role_name: str) -> None:
-        """Ask once more for room for a thread that had none."""
-        if self._lock.acquire(blocking=False):
-            try:
-                self._give(seat, thread, role, role_name)
-            finally:
-                self._lock.release()
-
-    def _give(self, seat: Seat, thread: threading.Thread, role: int, role_name: str) -> Seat:
+    def give(self, seat: Seat, thread: threading.Thread, role: int) -> Seat:
+        """Give a seat its rings, if there is room now."""
         try:
-            seat.segment = seat.file.segment(role_name)
+            seat.segment = seat.file.segment(THREADS[role])
             seat.segment.name(thread, role)
         except OSError as error:
             reason = f"no room for the events of thread {thread.name}: {_words(error)}"
@@ -127,40 +121,42 @@ class Process:
             self._say(f"{reason}; they are counted, not kept")
         return seat
 
-    def _open(self) -> ring.ProcessFile | None:
-        """The file, made if need be. Call with the lock held."""
-        if self.file or self.failed:
+    def _opened(self) -> ring.ProcessFile | None:
+        """The file, made if need be. Threads that make one at once wait for nobody: the first one counts."""
+        if self._files or self.failed:
             return self.file
         directory = ring.default_run_dir()
         try:
-            self.file = ring.ProcessFile(directory)
+            made = ring.ProcessFile(directory)
         except (OSError, ValueError) as error:
             self.failed = True
             self._say(f"cannot record in {directory}: {_words(error)}; this process goes on without")
             return None
-        if self._untold:
-            self._write_started(self.file)
-        return self.file
+        self._files.append(made)
+        if self._files[0] is not made:
+            made.remove()
+        self._tell()
+        return self._files[0]
 
     def describe(self, info: dict[str, Any]) -> None:
         """Add to what the process says of itself; written now if there is a file, else when there is."""
         self._started.update(info)
         self._untold = True
-        # Whoever holds the lock writes for all; the loop catches what came in while it wrote.
-        while self.file and self._untold and self._lock.acquire(blocking=False):
-            try:
-                self._write_started(self.file)
-            finally:
-                self._lock.release()
+        self._tell()
 
-    def _write_started(self, file: ring.ProcessFile) -> None:
-        self._untold = False
-        file.write_started(fitted(dict(self._started), layout.STARTED_BYTES - layout.STARTED_PREFIX_BYTES))
+    def _tell(self) -> None:
+        """Write `started` if it has changed. Whoever is at it writes for all: nobody waits."""
+        while self.file and self._untold and self._telling.acquire(blocking=False):
+            try:
+                self._untold = False
+                room = layout.STARTED_BYTES - layout.STARTED_PREFIX_BYTES
+                self.file.write_started(fitted(dict(self._started), room))
+            finally:
+                self._telling.release()
 
     def note(self, reason: str) -> None:
         """Say why this process is not instrumented, and be listed for it."""
-        with self._lock:
-            file = self._open()
+        file = self._opened()
         if file:
             file.write_text(layout.NOTE_AT, layout.NOTE_BYTES, reason)
 

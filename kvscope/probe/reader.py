@@ -224,7 +224,7 @@ class RingFile:
             self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             if not is_own(path):
                 weakref.finalize(self, os.close, self._fd)
-            self._segments: list[Segment] = []
+            self._segments: dict[int, Segment] = {}
             self._map()
         except OSError as error:
             raise RingError(f"{path}: {error.strerror}") from None
@@ -247,6 +247,8 @@ class RingFile:
             on=bool(word["control"]),
             self_off=self._field(layout.SELF_OFF_AT, layout.SELF_OFF_BYTES) if word["self_off"] else "",
             note=self._field(layout.NOTE_AT, layout.NOTE_BYTES),
+            file_bytes=os.fstat(self._fd).st_size,
+            segments=sum(size > 0 for size in self._table()[1::2]),
             refused=sum(self._words[refused : refused + layout.SEGMENTS]),
             **{name: word[name] for name in _PLAIN_WORDS},
         )
@@ -301,20 +303,27 @@ class RingFile:
         return (time.monotonic_ns() - max(last, header.monotonic_ns)) / 1e9
 
     def segments(self) -> list[Segment]:
-        """The rings of every thread so far, the earlier ones first; the same objects each time."""
-        count = min(self._words[layout.HEADER_WORD["segments"]], layout.SEGMENTS)
-        for index in range(len(self._segments), count):
-            entry = layout.SEGMENT_TABLE_AT // 8 + 2 * index
-            at, size = self._words[entry], self._words[entry + 1]
-            if at + size > len(self._view):
-                self._map()
-            if at % 8 or size < layout.SEGMENT_HEADER_BYTES or at + size > len(self._view):
-                raise RingError(f"{self.path}: cut short: segment {index} should end at byte {at + size}")
-            try:
-                self._segments.append(Segment(self._view, at, size))
-            except ValueError as error:
-                raise RingError(f"{self.path}: {error}") from None
-        return list(self._segments)
+        """The rings of every thread so far, in the order in which they were found: the same ones each time."""
+        table = self._table()
+        for index, (at, size) in enumerate(zip(table[::2], table[1::2], strict=True)):
+            if size and index not in self._segments:
+                self._segments[index] = self._segment(index, at, size)
+        return list(self._segments.values())
+
+    def _segment(self, index: int, at: int, size: int) -> Segment:
+        if at + size > len(self._view):
+            self._map()
+        if at % 8 or size < layout.SEGMENT_HEADER_BYTES or at + size > len(self._view):
+            raise RingError(f"{self.path}: cut short: segment {index} should end at byte {at + size}")
+        try:
+            return Segment(self._view, at, size)
+        except ValueError as error:
+            raise RingError(f"{self.path}: {error}") from None
+
+    def _table(self) -> list[int]:
+        """Offset and size of each segment, in turn."""
+        first = layout.SEGMENT_TABLE_AT // 8
+        return self._words[first : first + 2 * layout.SEGMENTS].tolist()
 
     def _field(self, at: int, size: int) -> str:
         return _text(self._view[at : at + size])
@@ -327,8 +336,6 @@ _PLAIN_WORDS = (
     "realtime_ns",
     "clock_error_ns",
     "stated_bytes",
-    "file_bytes",
-    "segments",
     "errors",
     "untold",
 )

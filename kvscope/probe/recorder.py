@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 from kvscope.probe import layout
 from kvscope.probe.process import Keys, Process, Seat, encoded
-from kvscope.probe.vocabulary import THREAD_CODE, THREADS, UNKNOWN
+from kvscope.probe.vocabulary import THREAD_CODE, UNKNOWN
 
 RETRY_EVERY = 4096
 """Refused events, after which a thread asks for room again."""
@@ -162,19 +162,16 @@ def _begun(events: int) -> State | None:
     if not _process.on():
         return None
     seat: Seat | None = getattr(_local, "seat", None)
-    thread, role = threading.current_thread(), _role()
     if seat is None:
-        seat = _local.seat = _process.seat(thread, role, THREADS[role])
+        seat = _local.seat = _process.seat(threading.current_thread(), _role())
         if seat is None:
-            _local.early = getattr(_local, "early", 0) + events
             return None
-        seat.refuse(_local.__dict__.pop("early", 0))
     elif seat.refuse(0) % RETRY_EVERY == 0:
-        _process.again(seat, thread, role, THREADS[role])
+        _process.give(seat, threading.current_thread(), _role())
     if seat.segment is None:
         seat.refuse(events)
         return None
-    state = _local.state = _state(seat, role)
+    state = _local.state = _state(seat, _role())
     return state
 
 

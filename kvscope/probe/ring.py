@@ -96,7 +96,10 @@ class ProcessFile:
         self.view = memoryview(page)
         self.words = self.view.cast("Q")
         self.control = self.word("control")
-        self._segments: dict[int, list[Segment]] = {}
+        self._base = len(page)
+        # Threads that begin together wait for nobody: what they share are lists, whose append and pop are atomic.
+        self._claims: list[list[int]] = []
+        self._left: dict[int, list[Segment]] = {}
         self._counters = list(range(layout.SEGMENTS - 1))
 
     def word(self, name: str) -> memoryview:
@@ -105,7 +108,10 @@ class ProcessFile:
 
     def take_counter(self) -> int:
         """The header word where one thread counts what it could not record; all late comers share the last."""
-        slot = self._counters.pop() if self._counters else layout.SEGMENTS - 1
+        try:
+            slot = self._counters.pop()
+        except IndexError:
+            slot = layout.SEGMENTS - 1
         return layout.REFUSED_AT // 8 + slot
 
     def leave_counter(self, word: int) -> None:
@@ -133,44 +139,57 @@ class ProcessFile:
 
         Raises NoRoom when there is none to be had.
         """
-        wanted = ring_events() // (QUIET if role in QUIET_ROLES else 1)
-        left = self._segments.setdefault(wanted, [])
-        return left.pop() if left else self._add_segment(wanted, left)
+        wanted = max(ring_events() // (QUIET if role in QUIET_ROLES else 1), LEAST_EVENTS)
+        left = self._left.setdefault(wanted, [])
+        try:
+            return left.pop()
+        except IndexError:
+            return self._add_segment(wanted, left)
 
     def _add_segment(self, wanted: int, left: list[Segment]) -> Segment:
-        index, at = self.words[WORD["segments"]], self.words[WORD["file_bytes"]]
+        events = self._affordable(wanted)
+        size = segment_bytes(events)
+        index, at = self._claim(size)
         if index >= layout.SEGMENTS:
             raise NoRoom(f"{layout.SEGMENTS} threads have rings already")
-        events = self._affordable(max(wanted, LEAST_EVENTS), at)
-        size = segment_bytes(events)
         os.posix_fallocate(self._fd, at, size)
         area = mmap.mmap(self._fd, size, offset=at)
         self._maps.append(area)
         segment = Segment(area, events, left)
         entry = layout.SEGMENT_TABLE_AT // 8 + 2 * index
-        self.words[entry], self.words[entry + 1] = at, size
-        self.words[WORD["file_bytes"]] = at + size
-        self.words[WORD["segments"]] = index + 1
+        self.words[entry] = at
+        self.words[entry + 1] = size
         return segment
 
-    def _affordable(self, events: int, taken: int) -> int:
+    def _claim(self, size: int) -> tuple[int, int]:
+        """(index, offset) of a new segment, the caller's alone: after all that were claimed before it."""
+        claim = [size]
+        self._claims.append(claim)
+        index = next(place for place, other in enumerate(self._claims) if other is claim)
+        return index, self._base + sum(claimed for (claimed,) in self._claims[:index])
+
+    def _affordable(self, events: int) -> int:
         """The most records, up to `events`, that leave room for other threads and other users of the memory."""
         spare = spare_bytes(self._fd)
-        budget = self.words[WORD["stated_bytes"]] - taken
+        stated = self.words[WORD["stated_bytes"]]
+        budget = stated - self._base - sum(claimed for (claimed,) in self._claims)
         while events > LEAST_EVENTS and segment_bytes(events) > min(spare // 8, budget):
             events //= 2
         if segment_bytes(events) > budget:
-            raise NoRoom(
-                f"this process's rings have their {self.words[WORD['stated_bytes']]} bytes (KVSCOPE_SHM_BYTES)"
-            )
+            raise NoRoom(f"this process's rings have their {stated} bytes (KVSCOPE_SHM_BYTES)")
         if segment_bytes(events) > spare:
             raise NoRoom(f"{self.directory} is short of memory; {max(spare, 0)} bytes above what is left to others")
         return events
 
     def forget(self) -> None:
-        """Remove the file of a process that ends well and never recorded."""
-        if not self.words[WORD["segments"]]:
-            self.path.unlink(missing_ok=True)
+        """Remove the file of a process that ends well and never had an event."""
+        refused = self.words[layout.REFUSED_AT // 8 :][: layout.SEGMENTS]
+        if not self._claims and not any(refused):
+            self.remove()
+
+    def remove(self) -> None:
+        """Take the file out of the directory: nothing is in it, or ever will be."""
+        self.path.unlink(missing_ok=True)
 
     def abandon(self) -> None:
         """In a forked child: the file is the parent's. Its maps go with their last reference."""
@@ -278,7 +297,6 @@ def _fill_header(view: memoryview, size: int) -> None:
         "realtime_ns": realtime,
         "clock_error_ns": error,
         "stated_bytes": max(budget_bytes(), size),
-        "file_bytes": size,
     }
     for name, value in values.items():
         words[WORD[name]] = value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ CAPACITY = 256
 FIELDS = ("t", "request", "peer", "moment", "leg", "thread", "state", "rank", "peer_rank", "step", "reason", "flags")
 
 
-def unpacked(raw: bytes) -> list[tuple[object, ...]]:
+def unpacked(raw: bytes) -> list[tuple[Any, ...]]:
     size = layout.RECORD_BYTES
     return [layout.BODY.unpack_from(raw, at + 8) for at in range(0, len(raw), size)]
 
@@ -91,7 +92,7 @@ def test_a_finalizer_that_records_inside_a_record_loses_nothing(probe: Probe) ->
             return 5
 
     record(1, 1, None, 1, 0)
-    record(1, 1, "outer", 1, Nosy())  # type: ignore[arg-type]
+    record(1, 1, "outer", 1, Nosy())
     bodies = unpacked(probe.ring().segments()[0].drain(0)[0])
     assert [body[3] for body in bodies] == [1, 1, 2]
 
