@@ -53,14 +53,14 @@ class Columns:
         """(n,) a value that the node's event carries, or UNKNOWN"""
         at = self.at[NODE[node]]
         column = self.legs.rows["values"][:, value_column(ALL_NODES[NODE[node]].moment, name)]
-        return np.where(at == NONE, UNKNOWN, np.append(column, UNKNOWN)[at])
+        return np.where(at == NONE, UNKNOWN, column[at])
 
     def field(self, node: str, name: str) -> np.ndarray:
         """(n,) a field of the node's event, 0 where there is none"""
         at = self.at[NODE[node]]
         column = self.legs.rows[name]
         nothing = column.dtype.type(0)
-        return np.asarray(np.where(at == NONE, nothing, np.append(column, nothing)[at]))
+        return np.asarray(np.where(at == NONE, nothing, column[at]))
 
 
 def gather_columns(legs: Legs, joined: Joined, ranks: Ranks) -> Columns:
@@ -76,7 +76,7 @@ def gather_columns(legs: Legs, joined: Joined, ranks: Ranks) -> Columns:
             code = MOMENT_CODE[node.moment]
             seat = joined.registration if node.name == "registration_received" else seats[node.leg]
             at[index] = (last if code in _LAST else first)[seat, code]
-    time = np.where(at == NONE, UNKNOWN, np.append(legs.rows["t"], UNKNOWN)[at])
+    time = np.where(at == NONE, UNKNOWN, np.ascontiguousarray(legs.rows["t"])[at])
     push = (time[[NODE[name] for name in _PUSH_ONLY]] != UNKNOWN).any(axis=0)
     steps = _mend_arrivals(legs, at, time)
     _compute(legs, at, time)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from kvscope.carve import carve
 from kvscope.classify import Classes, classify
 from kvscope.columns import Columns, gather_columns
 from kvscope.join import Joined, join
-from kvscope.legs import NONE, gather_legs
+from kvscope.legs import NONE, Legs, gather_legs
 from kvscope.model.events import Events
 from kvscope.model.graph import ALL_NODES, FIRST_TOKEN, NODES, ORIGIN
 from kvscope.model.requests import STATES, State, Tally
@@ -20,8 +20,29 @@ from kvscope.ranks import Ranks, slowest_ranks
 from kvscope.walk import Masks, Walk, masks, slacks, walk
 
 
+@dataclass(frozen=True)
+class Solution:
+    """Splits, row by row beside the legs they came from."""
+
+    legs: Legs
+    joined: Joined
+    splits: Splits
+    violations: np.ndarray
+    """(n,) moments that lay after one that depends on them"""
+
+
 def split(events: Events, now: int | None = None) -> Splits:
     """Join the legs of every request and walk its path. `now` (ns; default: the latest event) ages the unfinished."""
+    return ordered(solve(events, now).splits)
+
+
+def ordered(splits: Splits) -> Splits:
+    """By origin; requests that share one, by their last moment and ids."""
+    return splits.select(np.lexsort((splits.peer_request, splits.request, splits.last_moment[:, 2], splits.origin)))
+
+
+def solve(events: Events, now: int | None = None) -> Solution:
+    """As `split`, in the order of the join, with the join."""
     legs = gather_legs(events)
     joined = join(legs)
     ranks = slowest_ranks(legs, joined)
@@ -33,8 +54,7 @@ def split(events: Events, now: int | None = None) -> Splits:
     carves = carve(columns, walks)
     latest = int(legs.rows["t"].max(initial=0)) if now is None else now
     splits = _assemble(columns, classes, ranks, chosen, walks, carves, latest)
-    order = np.lexsort((splits.peer_request, splits.request, splits.last_moment[:, 2], splits.origin))
-    return splits.select(order)
+    return Solution(legs, joined, splits, walks[0].violations)
 
 
 def _assemble(
@@ -104,7 +124,7 @@ def _fields(columns: Columns, name: str) -> np.ndarray:
     """(n, ALL_NODES) a field of each node's event, 0 where there is none."""
     column = columns.legs.rows[name]
     nothing = column.dtype.type(0)
-    return np.asarray(np.where(columns.at == NONE, nothing, np.append(column, nothing)[columns.at]).T)
+    return np.asarray(np.where(columns.at == NONE, nothing, np.ascontiguousarray(column)[columns.at]).T)
 
 
 def _between(columns: Columns, begin: str, end: str) -> np.ndarray:

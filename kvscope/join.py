@@ -34,6 +34,8 @@ class Joined:
     """(n,) leg index or NONE"""
     registration: np.ndarray
     """(n,) leg index or NONE: what prefill's writer saw of the registration"""
+    told: np.ndarray
+    """(n,) bool: paired by a moment that carries both ids"""
     stale: np.ndarray
     """(n,) bool: prefill matched a registration whose request was over"""
     retried: np.ndarray
@@ -59,6 +61,7 @@ def join(legs: Legs) -> Joined:
     """Pair the legs. Row order depends on what the events are, never on how they came."""
     told = _peer_engines(legs)
     partner, matched_at, ambiguous = _by_moment(legs)
+    by_moment = np.append(partner != NONE, False)
     ambiguous += _by_base_id(legs, partner, told)
     decode = np.flatnonzero(legs.role == DECODE)
     alone = np.setdiff1d(np.flatnonzero(legs.role == PREFILL), partner[decode])
@@ -75,7 +78,8 @@ def join(legs: Legs) -> Joined:
     )
     peer = np.where(single, told[np.where(decode == NONE, prefill, decode)], NOT_TOLD).astype(np.int32)
     retried = _retried(legs, prefill, decode, stale)
-    return Joined(prefill, decode, router, _registrations(legs, prefill, decode, peer), stale, retried, peer, tally)
+    registration = _registrations(legs, prefill, decode, peer)
+    return Joined(prefill, decode, router, registration, by_moment[decode], stale, retried, peer, tally)
 
 
 def _registrations(legs: Legs, prefill: np.ndarray, decode: np.ndarray, peer: np.ndarray) -> np.ndarray:

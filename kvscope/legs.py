@@ -44,7 +44,7 @@ class Legs:
 
     def find(self, engine: np.ndarray, request: np.ndarray, role: int) -> np.ndarray:
         """Leg index of each (engine, request) in that role, or NONE."""
-        wanted = _hash(engine, request, np.full(len(request), role, np.uint8))
+        wanted = leg_hash(engine, request, np.full(len(request), role, np.uint8))
         at = np.searchsorted(self.hash, wanted)
         at[at == len(self.hash)] = 0
         return np.where(self.hash[at] == wanted, at, NONE) if len(self.hash) else np.full(len(request), NONE)
@@ -67,10 +67,10 @@ def value_column(moment: str, name: str) -> int:
 def gather_legs(events: Events) -> Legs:
     """Order the events of all requests; the order they came in leaves no trace."""
     engines = gather_engines(events.processes)
-    rows, out_of_bounds = _within_bounds(events)
-    role = np.where(rows["request"] == 0, np.uint8(ENGINE), rows["leg"])
-    role[(rows["moment"] == _RECEIVED) & (role == PREFILL)] = REGISTRATION
-    hashes = _hash(engines.of_process[rows["process"]] if len(rows) else np.empty(0, np.int32), rows["request"], role)
+    rows, out_of_bounds = within_bounds(events)
+    role = roles(rows)
+    engine = engines.of_process[rows["process"]] if len(rows) else np.empty(0, np.int32)
+    hashes = leg_hash(engine, rows["request"], role)
     order = _order(rows, hashes)
     order, duplicates = _without_duplicates(rows, hashes, order)
     rows, hashes, role = rows[order], hashes[order], role[order]
@@ -85,7 +85,7 @@ def gather_legs(events: Events) -> Legs:
         rows=rows,
         leg=np.cumsum(_changes(hashes)) - 1,
         hash=hashes[begins],
-        engine=engines.of_process[rows["process"][begins]] if len(rows) else np.empty(0, np.int32),
+        engine=engine[order][begins],
         request=rows["request"][begins],
         role=role[begins],
         engines=engines,
@@ -94,7 +94,15 @@ def gather_legs(events: Events) -> Legs:
     )
 
 
-def _within_bounds(events: Events) -> tuple[np.ndarray, int]:
+def roles(rows: np.ndarray) -> np.ndarray:
+    """(n,) u1 role of each row's leg."""
+    role = np.where(rows["request"] == 0, np.uint8(ENGINE), rows["leg"])
+    role[(rows["moment"] == _RECEIVED) & (role == PREFILL)] = REGISTRATION
+    return role
+
+
+def within_bounds(events: Events) -> tuple[np.ndarray, int]:
+    """Rows that can be events, and how many could not: unknown codes, impossible times, unknown processes."""
     rows = events.rows
     good = (rows["moment"] > 0) & (rows["moment"] < len(MOMENTS)) & (rows["process"] < len(events.processes))
     good &= (rows["t"] > -_FAR) & (rows["t"] < _FAR)
@@ -103,7 +111,7 @@ def _within_bounds(events: Events) -> tuple[np.ndarray, int]:
     return (rows[good] if bad else rows), bad
 
 
-def _hash(engine: np.ndarray, request: np.ndarray, role: np.ndarray) -> np.ndarray:
+def leg_hash(engine: np.ndarray, request: np.ndarray, role: np.ndarray) -> np.ndarray:
     """One u64 per (engine, request, role). Request keys are hashes already, so collisions stay negligible."""
     where = (engine.astype(np.uint64) * np.uint64(16) + role.astype(np.uint64) + np.uint64(1)) * _STIR
     mixed = (request ^ where ^ (where >> np.uint64(29))) * _MIX

@@ -20,7 +20,7 @@ def moments(base: dict[str, Any], **times: float) -> list[dict[str, Any]]:
     return [{"t": round(ms * MS), "moment": moment, **base} for moment, ms in times.items()]
 
 
-def moment(base: dict[str, Any], name: str, ms: float, **more: Any) -> dict[str, Any]:  # noqa: ANN401
+def moment(base: dict[str, Any], name: str, ms: float, **more: Any) -> dict[str, Any]:
     """One object with more in it."""
     return {"t": round(ms * MS), "moment": name, **base, **more}
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from .scene import MS, events_of, pull, push_early, push_sequential
 
 from kvscope.critical_path import split
 from kvscope.model.requests import RequestSplit
+
+from .scene import MS, events_of, pull, push_early, push_sequential
 
 
 def _ms(stages: dict[str, int]) -> dict[str, float]:
