@@ -1,0 +1,190 @@
+"""What instrumentation costs a client: TTFT and TPOT of a real pair, instrumented over stock, in one run.
+
+python benchmarks/serving_cost.py [--blocks 60] [--requests 30] [--rate 2] [--connector push] [--null]
+
+Two pairs are up at once; while one is measured, the other's processes are stopped (SIGSTOP), so that going
+from one to the other takes no time. A round is three blocks in random order: stock, instrumented, and stock
+again. The first two give the ratio, the two stock ones its equal for no difference at all. Each block of a
+round sends the same prompts at the same times.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import random
+import signal
+import statistics
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from kvscope.analysis.ratio import LEAST_ROUNDS, Block, Ratio, compared
+from kvscope.cli import outcome
+from kvscope.cli.lab import ended_by_signals
+from kvscope.lab.client import ClientRecord
+from kvscope.lab.errors import LabError
+from kvscope.lab.load import LoadOptions, only_measured, run_load
+from kvscope.lab.pair import Pair, PairOptions
+from kvscope.lab.progress import Plain, Silent
+from kvscope.model.errors import InputError
+
+HIGHEST = 1.05
+WIDEST = 1.5
+STOCK, TESTED, AGAIN = "stock", "tested", "stock again"
+# After the last answer prefill still frees blocks: it should not wake up to that in its next block.
+SETTLE_S = 0.5
+PER_ROUND = (STOCK, TESTED, AGAIN)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a client saw in one block: medians over its requests, in seconds."""
+
+    ttft: float
+    tpot: float
+    requests: int
+
+
+class Bench:
+    """A pair and its router, running only while it is measured."""
+
+    def __init__(self, name: str, pair: Pair, url: str) -> None:
+        self.name, self._pair, self._url = name, pair, url
+
+    def measure(self, load: LoadOptions) -> Seen:
+        """Let its processes run, send a load, stop them. LabError: a request failed: the block is worthless."""
+        self.resume()
+        records = run_load(load, self._url, Silent())
+        time.sleep(SETTLE_S)
+        self._signal(signal.SIGSTOP)
+        return seen(self.name, only_measured(records))
+
+    def resume(self) -> None:
+        """Let its processes run for good: stopped ones could not put their pieces down."""
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: int) -> None:
+        for engine in self._pair.engines:
+            for pid in engine.process.members():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, number)
+
+
+def seen(name: str, records: Sequence[ClientRecord]) -> Seen:
+    """The medians of a block."""
+    for record in records:
+        if not record.ok:
+            raise LabError(f"a request to the {name} pair failed: {record.error or record.status}")
+    ttfts = [record.token_ns[0] - record.sent_ns for record in records]
+    tpots = [(record.token_ns[-1] - record.token_ns[0]) / (record.output_tokens - 1) for record in records]
+    return Seen(statistics.median(ttfts) / 1e9, statistics.median(tpots) / 1e9, len(records))
+
+
+def started(stack: ExitStack, name: str, options: PairOptions, dispatch: str) -> Bench:
+    """A pair with its router, ready and stopped."""
+    print(f"the {name} pair:", file=sys.stderr)
+    pair = stack.enter_context(Pair(options, progress=Plain()))
+    bench = Bench(name, pair, pair.router(dispatch).url)
+    stack.callback(bench.resume)
+    bench.measure(LoadOptions(requests=4, output_tokens=8))
+    return bench
+
+
+def rounds_of(benches: Mapping[str, Bench], given: argparse.Namespace) -> Iterator[dict[str, Seen]]:
+    """Measure round after round."""
+    order = random.Random(given.seed)
+    for number in range(given.blocks // len(PER_ROUND)):
+        load = LoadOptions(
+            requests=given.requests,
+            rate=given.rate,
+            arrivals="fixed",
+            input_tokens=((given.input_tokens, 1.0),),
+            output_tokens=given.output_tokens,
+            warm_up=2,
+            seed=given.seed + number,
+        )
+        blocks = order.sample(PER_ROUND, len(PER_ROUND))
+        found = {block: benches[block].measure(load) for block in blocks}
+        told = ", ".join(f"{block} {found[block].ttft * 1e3:.0f}/{found[block].tpot * 1e3:.1f}" for block in blocks)
+        print(f"round {number + 1}: TTFT/TPOT ms: {told}", file=sys.stderr, flush=True)
+        yield found
+
+
+def verdict(quantity: str, rounds: Sequence[Mapping[str, Seen]], seed: int) -> dict[str, object]:
+    """One quantity's ratios and whether they pass."""
+
+    def ratio(block: str) -> Ratio:
+        return compared(
+            [(Block(getattr(r[block], quantity)), Block(getattr(r[STOCK], quantity))) for r in rounds], seed
+        )
+
+    tested, same = ratio(TESTED), ratio(AGAIN)
+    stock = statistics.median(getattr(found[STOCK], quantity) for found in rounds)
+    return {
+        "stock_median_s": stock,
+        "tested_over_stock": asdict(tested),
+        "stock_over_stock": asdict(same),
+        "smallest_effect": tested.smallest_effect,
+        "widths": tested.width / same.width,
+        "passed": tested.high <= HIGHEST and tested.width <= WIDEST * same.width,
+    }
+
+
+def line(quantity: str, found: Mapping[str, object]) -> str:
+    """The figures of one quantity in one line."""
+    tested, same = (Ratio(**found[name]) for name in ("tested_over_stock", "stock_over_stock"))  # type: ignore[arg-type]
+    return (
+        f"{quantity.upper()}  {float(str(found['stock_median_s'])) * 1e3:7.1f} ms stock"
+        f"   x {tested.value:.4f} [{tested.low:.4f}, {tested.high:.4f}]"
+        f"   stock/stock {same.value:.4f} [{same.low:.4f}, {same.high:.4f}]"
+        f"   could see {tested.smallest_effect:+.1%}   {'pass' if found['passed'] else 'FAIL'}"
+    )
+
+
+def measure(given: argparse.Namespace) -> int:
+    """Start both pairs, alternate, print; 0 if both quantities pass."""
+    with ended_by_signals(), ExitStack() as stack:
+        stock = started(stack, "stock", PairOptions(connector=given.connector, stock=True), given.dispatch)
+        tested = PairOptions(connector=given.connector, stock=given.null)
+        name = "second stock" if given.null else "instrumented"
+        other = started(stack, name, tested, given.dispatch)
+        rounds = list(rounds_of({STOCK: stock, AGAIN: stock, TESTED: other}, given))
+    found = {quantity: verdict(quantity, rounds, given.seed) for quantity in ("ttft", "tpot")}
+    print(f"\n{name} over stock, {given.connector} {given.dispatch}, {len(rounds)} rounds of 3 x {given.requests}")
+    for quantity, figures in found.items():
+        print(line(quantity, figures))
+    print(f"passes: upper end <= {HIGHEST}, and no wider than {WIDEST} x stock/stock")
+    if given.output:
+        everything = {"options": vars(given), "rounds": [{k: asdict(v) for k, v in r.items()} for r in rounds]}
+        given.output.write_text(json.dumps(everything | found, indent=1, default=str))
+    return 0 if all(figures["passed"] for figures in found.values()) else 1
+
+
+def main() -> int:
+    """Parse the arguments and measure."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--blocks", type=int, default=60, help="in all, three to a round")
+    parser.add_argument("--requests", type=int, default=30, help="in a block")
+    parser.add_argument("--rate", type=float, default=2.0, help="requests per second")
+    parser.add_argument("--input-tokens", type=int, default=1000)
+    parser.add_argument("--output-tokens", type=int, default=24)
+    parser.add_argument("--connector", choices=("push", "pull"), default="push")
+    parser.add_argument("--dispatch", choices=("early", "sequential"))
+    parser.add_argument("--null", action="store_true", help="hold two stock pairs against each other")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="every block, as JSON")
+    given = parser.parse_args()
+    given.dispatch = given.dispatch or ("early" if given.connector == "push" else "sequential")
+    if given.blocks // len(PER_ROUND) < LEAST_ROUNDS:
+        raise InputError(f"--blocks {given.blocks}: it takes {LEAST_ROUNDS} rounds of {len(PER_ROUND)}")
+    return measure(given)
+
+
+if __name__ == "__main__":
+    sys.exit(outcome.guarded(main))
