@@ -33,8 +33,7 @@ def verb(run_dir: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
 
 # Imports first: another user may not be able to read this Python.
 AS_ANOTHER = """
-import locale
-import os
+import locale, os, shutil
 from kvscope.probe.__main__ import main
 user, group, *arguments = sys.argv[1:]
 os.setgroups([])

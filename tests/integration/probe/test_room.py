@@ -18,8 +18,10 @@ from .conftest import needs_root
 SERVING = """
 import sys, threading
 from kvscope.probe.recorder import record
+together = threading.Barrier(4)
 def work(side):
     for number in range(30000): record(1, 1, f"{side}-{number}", 1, number)
+    together.wait()
 threads = [threading.Thread(target=work, args=(side,)) for side in range(4)]
 for thread in threads: thread.start()
 for thread in threads: thread.join()
