@@ -15,11 +15,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from kvscope.lab.errors import LabError
 
-GRACE_S = 20.0  # an engine takes some seconds to put its pieces down
+GRACE_S = 20.0  # for a leader: an engine takes some seconds to put its pieces down
+ORPHAN_S = 3.0  # for what a leader that has ended left behind
 POLL_S = 0.05
 TELLING = re.compile(r"\b\w*(Error|Exception)\b.*:|\b(ERROR|CRITICAL|error)\b")
 
@@ -134,25 +136,31 @@ def stop_all(processes: Iterable[Process]) -> None:
 def stop_sessions(sessions: Sequence[Session], children: Iterable[Process] = ()) -> None:
     """Ask the leaders to end, wait, kill what is left. LabError: something survived that too."""
     with uninterrupted():
-        for session in sessions:
-            if session.pid in session.members():
-                _signal(session.pid, signal.SIGTERM)
+        for leader in _leaders(sessions):
+            _signal(leader, signal.SIGTERM)
         reaped = list(children)
-        _wait_until_gone(sessions, reaped, GRACE_S)
-        for session in sessions:
-            for pid in session.members():
-                _signal(pid, signal.SIGKILL)
-        if left := _wait_until_gone(sessions, reaped, GRACE_S):
-            raise LabError(f"could not stop {left}; see `ps -s {left[0]}`")
+        _wait_until_none(partial(_leaders, sessions), reaped, GRACE_S)
+        for pid in _wait_until_none(partial(_members, sessions), reaped, ORPHAN_S):
+            _signal(pid, signal.SIGKILL)
+        if left := _wait_until_none(partial(_members, sessions), reaped, GRACE_S):
+            raise LabError(f"could not stop the processes {' '.join(map(str, left))}")
 
 
-def _wait_until_gone(sessions: Sequence[Session], children: Sequence[Process], seconds: float) -> list[int]:
-    """Members left after at most `seconds`."""
+def _leaders(sessions: Sequence[Session]) -> list[int]:
+    return [session.pid for session in sessions if session.pid in session.members()]
+
+
+def _members(sessions: Sequence[Session]) -> list[int]:
+    return [pid for session in sessions for pid in session.members()]
+
+
+def _wait_until_none(found: Callable[[], list[int]], children: Sequence[Process], seconds: float) -> list[int]:
+    """What is found after `found` finds nothing, or after `seconds`."""
     deadline = time.monotonic() + seconds
     while True:
+        left = found()
         for child in children:
             _ = child.exit_code  # reaps it
-        left = [pid for session in sessions for pid in session.members()]
         if not left or time.monotonic() > deadline:
             return left
         time.sleep(POLL_S)

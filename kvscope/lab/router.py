@@ -204,18 +204,21 @@ async def never() -> Body:
 
 
 async def relay(request: web.Request, name: str, answer: Answer) -> web.StreamResponse:
-    """Pass an answer on to the client, piece by piece."""
-    response: web.StreamResponse | None = None
-    async for piece in answer:
-        if isinstance(piece, bytes):
-            assert response is not None
+    """Pass an answer on to the client, piece by piece. LegFailed: there is none."""
+    head = await anext(answer)
+    assert isinstance(head, ClientResponse)
+    headers = {key: value for key, value in head.headers.items() if key.lower() not in HOP_BY_HOP}
+    response = web.StreamResponse(status=head.status, headers={**headers, "X-Request-Id": name})
+    await response.prepare(request)
+    try:
+        async for piece in answer:
+            assert isinstance(piece, bytes)
             await response.write(piece)
-            continue
-        headers = {key: value for key, value in piece.headers.items() if key.lower() not in HOP_BY_HOP}
-        response = web.StreamResponse(status=piece.status, headers={**headers, "X-Request-Id": name})
-        await response.prepare(request)
-    assert response is not None
-    await response.write_eof()
+        await response.write_eof()
+    except LegFailed:
+        # Too late for a status: an answer cut short is how a client learns of it.
+        if request.transport is not None:
+            request.transport.close()
     return response
 
 
