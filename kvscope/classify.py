@@ -17,6 +17,9 @@ from kvscope.probe.vocabulary import REASON_CODE, UNKNOWN
 
 _BEFORE_DONE = ("registration_sent", "D.handed", "matched", "post_begun", "prepared", "posted")
 _TRANSFER = (*_BEFORE_DONE, "done_seen", "notified", "noticed", "ready")
+# Prefill takes a completion into account only after a read of its own; posts it makes in a push, too.
+_READ_BACK = ("P.reserved", "P.noticed", "P.ready")
+_POSTED_BACK = ("P.post_begun", "P.prepared", "P.posted")
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ def _shapes(columns: Columns) -> np.ndarray:
         ("failed", ~answered & ended & (failed | (columns.field("D.finished", "reason") == REASON_CODE["error"]))),
         ("failed_recomputed", recomputed),
         ("prefill_only", ~decode & ~columns.has("matched")),
-        ("return_read", columns.has("P.reserved") & decode & (columns.pull | ~columns.push)),
+        ("return_read", decode & (columns.has(*_READ_BACK) | (columns.pull & columns.has(*_POSTED_BACK)))),
         ("pull", columns.pull),
         ("push", columns.push & moved),
         ("undecided", decode & ~answered & asked & ~moved),
