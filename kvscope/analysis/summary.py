@@ -11,6 +11,7 @@ from kvscope.analysis.condition import Condition, gather_condition
 from kvscope.analysis.headline import Leader, leading
 from kvscope.analysis.objectives import Attainment, Objectives, attained
 from kvscope.analysis.overlap import Overlap, gather_overlap
+from kvscope.analysis.price import Price, gather_price
 from kvscope.analysis.setup import Setup, gather_setup
 from kvscope.analysis.transfers import Transfers, gather_transfers
 from kvscope.model.events import Events
@@ -45,6 +46,7 @@ class Summary:
     leader: Leader | None
     overlap: Overlap
     transfers: Transfers | None
+    price: Price
     running: Running
     attainment: Attainment | None
     slowest: tuple[RequestSplit, ...]
@@ -74,6 +76,7 @@ def gather_summary(
         leader=leading(bands),
         overlap=gather_overlap(timed),
         transfers=gather_transfers(timed),
+        price=gather_price(events, splits),
         running=_running(timed),
         attainment=None if objectives is None else _attainment(objectives, splits, timed, condition.seconds),
         slowest=tuple(timed[int(row)] for row in order),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import shlex
 import sys
 from typing import TYPE_CHECKING
@@ -53,9 +52,8 @@ def run(args: argparse.Namespace) -> int:
 def _print_json(summary: Summary, splits: Splits) -> int:
     from kvscope.analysis.document import report_document
 
-    for piece in json.JSONEncoder(allow_nan=False).iterencode(report_document(summary, splits)):
+    for piece in report_document(summary, splits):
         sys.stdout.write(piece)
-    sys.stdout.write("\n")
     return 0
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from typing import TYPE_CHECKING
 
 from kvscope.cli.sources_arguments import add_sources, open_named
@@ -38,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         from kvscope.analysis.document import request_document
 
-        print(json.dumps(request_document(found), allow_nan=False))
+        print(request_document(found), end="")
         return 0
     return _print_page(args, events, found)
 

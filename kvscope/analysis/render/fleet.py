@@ -7,9 +7,9 @@ from rich.text import Text
 from kvscope.analysis.objectives import Attainment
 from kvscope.analysis.render import classtable, words
 from kvscope.analysis.render.amounts import Milliseconds, count, duration, quantity, share
-from kvscope.analysis.render.ledger import put_price
 from kvscope.analysis.render.page import Page, cells, column_widths
 from kvscope.analysis.render.palette import COMMAND, QUIET, STRONG, WARNING, word_style
+from kvscope.analysis.render.price import put_price
 from kvscope.analysis.render.state import put_brief, put_condition, put_setup, put_title
 from kvscope.analysis.summary import Summary
 from kvscope.analysis.transfers import Transfers
@@ -33,8 +33,8 @@ def put_report(page: Page, summary: Summary, by_stage: bool = False, arguments: 
         _put_nothing_timed(page, summary)
     if summary.one_legged_stages:
         _put_one_legged(page, summary)
-    put_price(page, summary)
     _put_after(page, summary)
+    put_price(page, summary.price)
     _put_explanations(page, summary)
     put_setup(page, summary.setup)
     _put_slowest(page, summary, arguments)

@@ -115,8 +115,9 @@ def _put_sum(page: Page, split: RequestSplit, scale: Milliseconds) -> None:
         for cls in (Class.COORDINATION, Class.TRANSFER)
         if split.class_ns[cls][0] != split.class_ns[cls][1]
     ]
-    bounded = f"   bounds: {', '.join(bounds)}" if bounds else ""
-    page.prose(f"TTFT {scale.text(sum(parts))} ms = {' + '.join(shown)}{bounded}", hang=2, style=STRONG)
+    page.prose(f"TTFT {scale.text(sum(parts))} ms = {' + '.join(shown)}", hang=2, style=STRONG)
+    if bounds:
+        page.prose(f"undet is one or the other: {', '.join(bounds)}", hang=2, style=QUIET)
 
 
 def _put_strip(page: Page, split: RequestSplit, scale: Milliseconds, begin: int, end: int) -> None:
@@ -252,7 +253,7 @@ def _put_overlap_bound(page: Page, split: RequestSplit, frame: Frame, able: str,
         return
     page.prose(
         f"{verb} could have started at {frame.at(could)} ({able}), started at {frame.at(did)} ({began}): "
-        f"overlapping wins at most {bound} ms of this TTFT.",
+        f"overlapping wins at most {bound} ms of this TTFT, a step boundary more or less.",
         1,
         style=STRONG,
     )

@@ -1,0 +1,86 @@
+"""The two verbs as they are typed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kvscope.cli import main
+
+from .scenes import LATE, fleet, lines
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("verbs") / "a fleet.jsonl"
+    path.write_text("\n".join(lines(fleet(LATE, 30))) + "\n")
+    return path
+
+
+def test_a_report_into_a_pipe_has_no_control_codes(capsys: pytest.CaptureFixture[str], recording: Path) -> None:
+    assert main(["report", str(recording), "--slo", "ttft=200ms,tpot=30ms"]) == 0
+    text = capsys.readouterr().out
+    assert "\x1b" not in text
+    assert "goodput" in text
+    assert "MEASURED" in text
+    assert "HYPOTHETICAL" in text
+
+
+def test_the_next_command_can_be_typed(capsys: pytest.CaptureFixture[str], recording: Path) -> None:
+    import shlex
+
+    assert main(["report", str(recording), "--plain", "--width", "200"]) == 0
+    command = capsys.readouterr().out.rpartition("next  ")[2].strip()
+    words = shlex.split(command)
+    assert words[0] == "kvscope"
+    assert main(words[1:]) == 0
+    assert "complete" in capsys.readouterr().out
+
+
+def test_every_stage_is_shown_on_demand(capsys: pytest.CaptureFixture[str], recording: Path) -> None:
+    assert main(["report", str(recording), "--by-stage"]) == 0
+    text = capsys.readouterr().out
+    assert "smaller stages" not in text
+    assert "ms, hidden" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["--slo", "ttft=fast"], "800ms"),
+        (["--last", "60"], "unit"),
+        (["--width", "20"], "between 60 and 300"),
+        (["--slowest", "-1"], "0 or more"),
+    ],
+)
+def test_bad_arguments_get_one_sentence(
+    capsys: pytest.CaptureFixture[str], recording: Path, words: list[str], complaint: str
+) -> None:
+    assert main(["report", str(recording), *words]) == 2
+    told = capsys.readouterr().err
+    assert complaint in told
+    assert told.count("\n") == 1
+
+
+def test_an_id_may_be_a_part_of_either_leg_s(capsys: pytest.CaptureFixture[str], recording: Path) -> None:
+    for part in ("cmpl-00000003-0-bbbbbbbb", "cmpl-00000003-0-aaaaaaaa", "00000003"):
+        assert main(["request", part, str(recording), "--json"]) == 0
+        document = json.loads(capsys.readouterr().out)
+        assert document["version"] == 1
+        assert document["requests"][0]["request"] == "cmpl-00000003-0-bbbbbbbb"
+        assert document["requests"][0]["moments"][0]["moment"] == "arrived"
+
+
+def test_an_ambiguous_id_lists_what_it_may_mean(capsys: pytest.CaptureFixture[str], recording: Path) -> None:
+    assert main(["request", "0000000", str(recording)]) == 2
+    told = capsys.readouterr().err
+    assert "16 requests" in told
+    assert "cmpl-00000004-0-bbbbbbbb  push  complete  TTFT" in told
+    assert "and 6 more" in told
+
+
+def test_an_unknown_id_says_where_to_find_one(capsys: pytest.CaptureFixture[str], recording: Path) -> None:
+    assert main(["request", "nowhere", str(recording)]) == 2
+    assert "`kvscope report` lists the slowest" in capsys.readouterr().err

@@ -1,0 +1,145 @@
+"""Nothing, one, one side, unfinished, incomplete: said plainly, at every width."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from kvscope.analysis.render.fleet import put_report
+from kvscope.analysis.render.page import Page
+from kvscope.analysis.render.waterfall import put_waterfall
+from kvscope.analysis.steps import steps_beside
+from kvscope.analysis.summary import Summary, gather_summary
+from kvscope.critical_path import split
+
+from .scenes import EARLY, MS, Item, events_of, fleet, request, started
+
+WIDTHS = (60, 100, 300)
+REGISTERED: dict[str, dict[str, float]] = {
+    "prefill": {},
+    "decode": {"arrived": 2, "taken": 3, "queued": 3, "reserved": 4, "handed": 5, "registration_sent": 6},
+}
+
+
+def page_of(summary: Summary, width: int = 100) -> str:
+    page = Page(width)
+    put_report(page, summary, arguments="some.jsonl")
+    return "\n".join(line.plain for line in page.lines)
+
+
+def summarise(items: list[Item]) -> Summary:
+    events = events_of(items)
+    return gather_summary(events, split(events))
+
+
+def without(items: list[Item], **field: str) -> list[Item]:
+    return [item for item in items if any(item.get(name) != value for name, value in field.items())]
+
+
+def dark_decode() -> list[Item]:
+    """The decode engine is told of and records nothing."""
+    items = without(started() + request(EARLY), leg="decode")
+    return [item for item in items if item.get("engine") != "d0"]
+
+
+def hung() -> list[Item]:
+    """Registered and never written."""
+    return started() + request(EARLY, 0) + request(REGISTERED, 7, begin=100)
+
+
+CASES: dict[str, Callable[[], list[Item]]] = {
+    "nothing": started,
+    "one": lambda: started() + request(EARLY),
+    "one side": dark_decode,
+    "unfinished": hung,
+    "incomplete": lambda: without(started() + request(EARLY), moment="prepared"),
+    "many": lambda: fleet(EARLY, 30),
+    "untold": lambda: request(EARLY),
+}
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("case", CASES)
+def test_a_report_fits_its_page_in_ascii(case: str, width: int) -> None:
+    text = page_of(summarise(CASES[case]()), width)
+    assert text.isascii()
+    assert max(map(len, text.splitlines())) <= width
+    assert text.startswith("kvscope report")
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("case", [name for name in CASES if name != "nothing"])
+def test_a_waterfall_fits_its_page_in_ascii(case: str, width: int) -> None:
+    events = events_of(CASES[case]())
+    for found in split(events):
+        page = Page(width)
+        put_waterfall(page, found, steps_beside(events, found), every=True)
+        text = "\n".join(line.plain for line in page.lines)
+        assert text.isascii()
+        assert max(map(len, text.splitlines())) <= width
+        assert found.request in text
+
+
+def test_no_request_says_what_to_do() -> None:
+    assert "`kvscope doctor`" in page_of(summarise(started()))
+
+
+def test_one_side_alone_gives_its_stages_and_no_ttft() -> None:
+    text = page_of(summarise(dark_decode()))
+    assert "one-legged 1" in text
+    assert "seen only from:  prefill p0 (1)" in text
+    assert "MEASURED, ONE SIDE" in text
+    assert "prefill_run 100" in text
+    assert "p95" not in text
+
+
+def test_a_hung_push_stands_beside_the_percentiles() -> None:
+    summary = summarise(hung())
+    text = " ".join(page_of(summary).split())
+    assert "unfinished: 1, in no percentile; oldest 1.29 s" in text
+    assert "cmpl-00000007-0-bbbbbbbb" in text
+    assert "decode registration_sent (1)" in text
+    assert summary.condition.timed == 1
+    assert summary.bands[-1].percentile_ns == 136 * MS
+
+
+def test_a_missing_moment_is_named() -> None:
+    items = without(started() + request(EARLY), moment="prepared")
+    text = page_of(summarise(items))
+    assert "missing:  prepared (1)" in text
+    assert "No request is complete" in text
+    found = split(events_of(items))[0]
+    page = Page(100)
+    put_waterfall(page, found, {})
+    assert "MISSING prepared" in "\n".join(line.plain for line in page.lines)
+
+
+def test_settings_that_differ_are_pointed_out() -> None:
+    items = started()
+    items[1]["started"]["vllm"] = "0.33.0"
+    assert "differs: vLLM: 0.32.0 on p0; 0.33.0 on d0" in page_of(summarise(items + request(EARLY)))
+
+
+def test_what_was_not_told_is_said() -> None:
+    text = page_of(summarise(request(EARLY)))
+    assert "versions and settings are unknown" in text
+    assert "share not known: no engine told its KV blocks" in text
+
+
+def test_losses_are_shown_where_the_numbers_are() -> None:
+    items = started()
+    items[0]["lost"] = 41
+    assert "lost 41" in page_of(summarise(items + request(EARLY)))
+
+
+def test_blocks_still_held_count_as_idle() -> None:
+    items = started() + request(EARLY) + request(REGISTERED, 7, begin=396)
+    for item in items:
+        if item.get("moment") == "reserved":
+            item["blocks"] = 100
+    found = summarise(items).price.reserved
+    assert found.still == 1
+    assert found.block_s is not None
+    assert found.block_s == pytest.approx((0.116 + (1.396 - 0.400)) * 100)
+    assert found.capacity == pytest.approx(found.block_s / (4_000 * 1.396))
