@@ -37,8 +37,10 @@ def open_all(paths: Sequence[Path | str], run_dir: Path | str | None) -> Opened:
     """See `kvscope.sources.open_sources`."""
     gathering = Gathering()
     notes: list[str] = []
-    for path in [*paths, *([run_dir] if run_dir else [])]:
+    for path in paths:
         notes += _read(gathering, str(path))
+    if run_dir:
+        notes += _read_rings(gathering, str(run_dir))
     events = gathering.events()
     if not events.processes:
         raise InputError(nothing(paths, run_dir))
@@ -83,10 +85,13 @@ def _read_stream(gathering: Gathering, file: io.BufferedReader, name: str) -> li
 
 
 def _read_lines(gathering: Gathering, file: IO[bytes], name: str) -> list[str]:
+    text = io.TextIOWrapper(file, "utf-8")
     try:
-        found = parse_jsonl(io.TextIOWrapper(file, "utf-8"), name)
+        found = parse_jsonl(text, name)
     except UnicodeDecodeError as error:
         raise InputError(f"{name} is not UTF-8 at byte {error.start}; write it anew") from None
+    finally:
+        text.detach()  # the file is closed by who opened it
     gathering.add(found.events)
     notes = []
     if found.unknown_moments:
@@ -98,6 +103,8 @@ def _read_lines(gathering: Gathering, file: IO[bytes], name: str) -> list[str]:
 
 def _read_rings(gathering: Gathering, path: str) -> list[str]:
     rings = Rings(path)
+    if not Path(path).is_dir():
+        return [f"no rings in {path}: there is no such directory"]
     for index, found, texts in rings.drain():
         seen = gathering.process(rings.readings[index].info)
         seen.parts.append(found)
