@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
-SCRIPT = Path(__file__).parents[2] / "scripts" / "recording_process.py"
+ROOT = Path(__file__).parents[3]
+SCRIPT = ROOT / "tests" / "scripts" / "recording_process.py"
 
 
 class Recording:
     """One process that records what it is told to."""
 
-    def __init__(self, engine: str) -> None:
-        command = [sys.executable, str(SCRIPT), engine]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        assert self._answer() == "ready"
+    def __init__(self, engine: str, command: list[str] | None = None, executable: str = sys.executable) -> None:
+        self.process = subprocess.Popen(
+            command or [sys.executable, str(SCRIPT), engine],
+            executable=executable,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            # Under another name Python does not find the environment that it belongs to.
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
+        if self._answer() != "ready":
+            self.kill()
+            raise AssertionError(f"the process of {engine} did not start")
 
     def tell(self, order: str) -> str:
         """Give an order and wait until it is done."""
@@ -39,7 +51,10 @@ class Recording:
         return self.process.stdout.readline().strip()
 
 
-Start = Callable[[str], Recording]
+class Start(Protocol):
+    """Starts a recording process for an engine."""
+
+    def __call__(self, engine: str, make: Callable[[str], Recording] = Recording) -> Recording: ...
 
 
 @pytest.fixture
@@ -47,8 +62,8 @@ def start(run_dir: Path) -> Iterator[Start]:
     """Start a recording process for an engine; all are stopped in the end."""
     started: list[Recording] = []
 
-    def begin(engine: str) -> Recording:
-        started.append(Recording(engine))
+    def begin(engine: str, make: Callable[[str], Recording] = Recording) -> Recording:
+        started.append(make(engine))
         return started[-1]
 
     yield begin

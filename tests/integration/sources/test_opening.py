@@ -1,0 +1,111 @@
+"""Sources told apart by what is in them, and read together."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kvscope.cli import main
+from kvscope.model.errors import InputError
+from kvscope.probe.recording import FILE_HEADER, FILE_MAGIC
+from kvscope.sources import open_sources
+from kvscope.sources.recorder import save
+
+from .conftest import ROOT, Start
+
+LINE = json.dumps(
+    {"t": 5, "engine": "r0", "leg": "router", "moment": "received", "request": "p0-request-0", "thread": "router"}
+)
+
+
+def test_rings_recordings_and_json_lines_together(run_dir: Path, start: Start, tmp_path: Path) -> None:
+    start("p0").tell("write 20")
+    save(run_dir, tmp_path / "a")
+    start("d0").tell("write 10")
+    (tmp_path / "r.jsonl").write_text(f"\n{LINE}\n")
+    opened = open_sources([tmp_path / "r.jsonl", tmp_path / "a", run_dir])
+    events = opened.events
+    engines = [process.engine for process in events.processes]
+    assert sorted(engines) == ["d0", "p0", "r0"]
+    counts = {engines[index]: int((events.rows["process"] == index).sum()) for index in range(3)}
+    assert counts == {"p0": 20, "d0": 10, "r0": 1}
+    assert opened.duplicates == 20
+    # The same id has the same key, whoever told it.
+    router = events.rows[events.rows["process"] == engines.index("r0")]
+    assert events.texts[int(router["request"][0])] == "p0-request-0"
+    assert (events.rows["request"] == router["request"][0]).sum() == 11
+
+
+def test_standard_input_is_told_apart_too(run_dir: Path, start: Start, tmp_path: Path) -> None:
+    start("p0").tell("write 20")
+    save(run_dir, tmp_path / "a")
+    count = "from kvscope.sources import open_sources; print(len(open_sources(['-']).events))"
+    for data, expected in (((tmp_path / "a").read_bytes(), "20"), (LINE.encode(), "1")):
+        ran = subprocess.run([sys.executable, "-c", count], input=data, capture_output=True, check=True, cwd=ROOT)
+        assert ran.stdout.decode().strip() == expected
+
+
+def test_what_the_probe_dumps_is_a_recording(run_dir: Path, start: Start, tmp_path: Path) -> None:
+    start("p0").tell("write 20")
+    dumped = subprocess.run([sys.executable, "-m", "kvscope.probe", "dump", "-"], stdout=subprocess.PIPE, check=True)
+    (tmp_path / "dump").write_bytes(dumped.stdout)
+    opened = open_sources([tmp_path / "dump"])
+    assert (len(opened.events), opened.notes) == (20, ())
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "is empty; name a recording"),
+        (b"PNG nothing of ours", "neither a recording nor JSON lines"),
+        (FILE_HEADER.pack(FILE_MAGIC, 99, 0), "recording of version 99.*read it with the kvscope that wrote it"),
+        (FILE_HEADER.pack(FILE_MAGIC, 1, sys.byteorder != "big"), "other byte order"),
+        (b'{"moment": 3}\n', ":1 has no"),
+        (b"{\xff\n", "not UTF-8"),
+    ],
+)
+def test_what_cannot_be_read_is_named(tmp_path: Path, content: bytes, said: str) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=f"file.*{said}|file{said}"):
+        open_sources([path])
+
+
+def test_nothing_there_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"no rings in .*none; start an instrumented engine"):
+        open_sources([], tmp_path / "none")
+    with pytest.raises(InputError, match=r"there is no .*none; name a recording"):
+        open_sources([tmp_path / "none"])
+    with pytest.raises(InputError, match="no process has recorded anything in"):
+        open_sources([tmp_path])
+
+
+def test_a_ring_file_is_no_source_but_its_directory_is(run_dir: Path, start: Start) -> None:
+    start("p0").tell("write 20")
+    (ring,) = run_dir.glob("*.ring")
+    with pytest.raises(InputError, match="name the directory that it is in"):
+        open_sources([ring])
+
+
+def test_the_rings_are_listed_and_dead_ones_cleaned(
+    run_dir: Path, start: Start, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gone = start("gone")
+    start("p0").tell("write 20")
+    gone.tell("write 7 writer")
+    gone.kill()
+    words = ["--run-dir", str(run_dir)]
+    assert main(["rings", *words]) == 0
+    lines = {line.split()[0]: line.split() for line in capsys.readouterr().out.splitlines()}
+    assert lines["p0"][2:5] == ["on", "1", "20"]
+    assert lines["gone"][2:5] == ["dead", "1", "7"]
+    assert main(["rings", "--clean", "--older-than", "1h", *words]) == 0
+    assert len(list(run_dir.glob("*.ring"))) == 2
+    assert main(["rings", "--clean", *words]) == 0
+    assert len(list(run_dir.glob("*.ring"))) == 1
+    assert main(["off", "nobody", *words]) == 3
+    assert "these record here: p0" in capsys.readouterr().err
