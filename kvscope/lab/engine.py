@@ -98,6 +98,7 @@ def environment(name: str, options: EngineOptions, side_channel: int, ours: Mapp
         "VLLM_NO_USAGE_STATS": "1",
         "DO_NOT_TRACK": "1",
         "UCX_TLS": options.ucx_tls,
+        "PYTHONSAFEPATH": "1",  # else a source checkout that we run in comes before the overlay
         "KVSCOPE_ENGINE": name,
         "KVSCOPE_RUN_DIR": str(options.run_dir),
     }

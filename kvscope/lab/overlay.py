@@ -1,67 +1,49 @@
 """kvscope as the engines see it: a folder for their PYTHONPATH, so that vLLM's environment stays stock.
 
-It holds the package and its distribution metadata, which is where vLLM looks for plugins. From a source
-checkout it is installed afresh whenever the source has changed; from an installed wheel it is a copy.
+It holds copies of the package, of the patches and of the distribution's metadata, which is where vLLM
+looks for plugins. A copy, so that whoever edits a source checkout does not change a run under way.
 """
 
 from __future__ import annotations
 
 import hashlib
 import importlib.metadata
-import json
 import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import unquote, urlparse
 
 import kvscope
 from kvscope.lab.environment import locked
 from kvscope.lab.errors import LabError
-from kvscope.lab.process import run_logged
-from kvscope.lab.progress import Progress
+from kvscope.vllm import patchset
 
-SOURCE_PARTS = ("pyproject.toml", "README.md", "kvscope", "patches")
+PLUGINS = "vllm.general_plugins"
 
 
-def made(python: Path, cache: Path, progress: Progress) -> Path:
-    """The overlay folder for what is installed now. LabError: it could not be made."""
-    distribution = importlib.metadata.distribution("kvscope")
-    source = checkout(distribution)
-    parts = [source / part for part in SOURCE_PARTS] if source else installed(distribution)
+def made(cache: Path) -> Path:
+    """The overlay of what is installed now, made if that has changed. LabError: it would have no plugin."""
+    parts = installed()
     folder = cache / "overlay" / fingerprint(parts)
     with locked(folder.parent):
         if not folder.exists():
-            build(python, source, parts, folder, progress)
+            build(parts, folder)
     return folder
 
 
-def build(python: Path, source: Path | None, parts: list[Path], folder: Path, progress: Progress) -> None:
-    """Fill `folder`: under another name first, so that what is there is whole."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
-        target = Path(scratch) / "overlay"
-        if source:
-            install(python, source, target, folder.with_suffix(".log"), progress)
-        else:
-            copy(parts, target)
-        check(target)
-        target.rename(folder)
-
-
-def checkout(distribution: importlib.metadata.Distribution) -> Path | None:
-    """The source folder of an editable installation, or None for any other."""
-    told = json.loads(distribution.read_text("direct_url.json") or "{}")
-    if not told.get("dir_info", {}).get("editable"):
-        return None
-    return Path(unquote(urlparse(told["url"]).path))
-
-
-def installed(distribution: importlib.metadata.Distribution) -> list[Path]:
-    """The package's folder and its metadata's."""
+def installed() -> list[Path]:
+    """The folders of the package, its metadata and, in a source checkout, the patches beside it."""
     package = Path(kvscope.__file__).parent
-    metadata = package.parent / f"kvscope-{distribution.version}.dist-info"
-    return [package, metadata]
+    patches = patchset.folder()
+    return [package, metadata(), *([] if patches.is_relative_to(package) else [patches])]
+
+
+def metadata() -> Path:
+    """The distribution's metadata folder. LabError: kvscope runs without having been installed."""
+    for file in importlib.metadata.files("kvscope") or ():
+        if file.name == "METADATA":
+            return Path(str(file.locate())).parent
+    raise LabError("kvscope has no metadata here, so vLLM would not find its plugin: install it with pip")
 
 
 def fingerprint(parts: list[Path]) -> str:
@@ -75,28 +57,23 @@ def fingerprint(parts: list[Path]) -> str:
 
 
 def _files(part: Path) -> Iterator[Path]:
-    if part.is_file():
-        yield part
-    elif part.is_dir():
-        yield from (file for file in part.rglob("*") if file.is_file() and "__pycache__" not in file.parts)
+    return (file for file in part.rglob("*") if file.is_file() and "__pycache__" not in file.parts)
 
 
-def install(python: Path, source: Path, target: Path, log: Path, progress: Progress) -> None:
-    """Install the source into `target`, nothing else with it."""
-    progress.phase("build the instrumented overlay")
-    pip = [str(python), "-m", "pip", "--disable-pip-version-check", "install", "--no-deps", "--no-compile"]
-    run_logged("pip install of kvscope's source", [*pip, "--target", str(target), str(source)], log, progress.detail)
-
-
-def copy(parts: list[Path], target: Path) -> None:
-    """Copy package and metadata."""
-    for part in parts:
-        shutil.copytree(part, target / part.name, ignore=shutil.ignore_patterns("__pycache__"))
+def build(parts: list[Path], folder: Path) -> None:
+    """Fill `folder`: under another name first, so that what is there is whole."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
+        target = Path(scratch) / "overlay"
+        for part in parts:
+            shutil.copytree(part, target / part.name, ignore=shutil.ignore_patterns("__pycache__"))
+        check(target)
+        target.rename(folder)
 
 
 def check(folder: Path) -> None:
     """LabError if vLLM would find no plugin in the overlay."""
     for distribution in importlib.metadata.distributions(path=[str(folder)]):
-        if any(entry.group == "vllm.general_plugins" for entry in distribution.entry_points):
+        if any(entry.group == PLUGINS for entry in distribution.entry_points):
             return
-    raise LabError(f"the overlay in {folder} declares no vLLM plugin: the installation of kvscope is not whole")
+    raise LabError("kvscope's metadata here declares no vLLM plugin: install it anew with pip")

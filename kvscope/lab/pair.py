@@ -132,7 +132,7 @@ class Pair:
         options = self.options
         python = environment.prepare(self.progress, options.python).python
         cache = environment.home()
-        seen = None if options.stock else overlay.made(python, cache, self.progress)
+        seen = None if options.stock else overlay.made(cache)
         self._make_engines(self._engine_options(python, model.made(options.model, cache), seen))
         self.progress.phase(f"start {len(self.engines)} vLLM engines (about 80 s on two cores)")
         for engine in self.engines:
