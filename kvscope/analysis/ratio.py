@@ -106,7 +106,7 @@ def student(share: float, freedom: int) -> float:
         (5 * z**5 + 16 * z**3 + 3 * z) / 96,
         (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
     )
-    return z + sum(term / freedom**power for power, term in enumerate(terms, 1))
+    return z + float(sum(term / freedom**power for power, term in enumerate(terms, 1)))
 
 
 Columns = tuple[NDArray[np.float64], NDArray[np.float64]]

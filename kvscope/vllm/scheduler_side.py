@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from time import monotonic_ns, time_ns
 from typing import Any
@@ -77,13 +78,20 @@ class Engine:
         self.unusual_legs: dict[str, int] = {}
 
 
+class InputThread(threading.local):
+    """Whether the calling thread has said that it is the input thread."""
+
+    named = False
+
+
 engine = Engine()
+input_thread = InputThread()
 
 
 def forget() -> None:
     """Start anew: in a forked child, and in tests."""
-    global engine
-    engine = Engine()
+    global engine, input_thread
+    engine, input_thread = Engine(), InputThread()
 
 
 def leg_of(params: Any) -> int:
@@ -93,7 +101,10 @@ def leg_of(params: Any) -> int:
 
 def blocks_in(groups: Any) -> int:
     """KV blocks in vLLM's per-group lists (or one flat list)."""
-    return sum(len(group) if isinstance(group, (list, tuple)) else 1 for group in groups or ())
+    count = 0
+    for group in groups or ():  # a loop: a generator costs more than all it would add up here
+        count += len(group) if isinstance(group, (list, tuple)) else 1
+    return count
 
 
 def peer_engine(params: Any) -> int:
@@ -117,7 +128,9 @@ def _leg(request_id: str) -> int:
 @tracepoint
 def taken(_core: Any, request: Any) -> None:
     """The input thread has it. The API server's wall clock is converted with a pair taken here."""
-    recorder.set_role("input")
+    if not input_thread.named:
+        recorder.set_role("input")
+        input_thread.named = True
     now, wall = monotonic_ns(), time_ns()
     sampling = request.sampling_params
     extra = sampling.extra_args if sampling is not None else None

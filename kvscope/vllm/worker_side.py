@@ -93,7 +93,7 @@ def reader_leg(request_id: str) -> int:
 
 
 def _poster_leg(connector: Any, request_id: str) -> int:
-    return PREFILL if is_push(connector) else reader_leg(request_id)
+    return PREFILL if connector._TRANSFER_MODE == "push" else worker.legs.get(request_id, DECODE)
 
 
 def observe_transfers(connector: Any) -> None:
