@@ -24,31 +24,30 @@ class Keys(dict[str | None, bytes]):
 
     def __init__(self, texts: ring.Ring, untold: memoryview) -> None:
         super().__init__({None: layout.NO_KEY})
-        self._texts, self._untold, self._told = texts, untold, 0
+        self._texts, self._untold = texts, untold
+        self._most, self._left = texts.capacity - layout.GUARD, texts.capacity // 2
 
-    def __missing__(self, text: str | None) -> bytes:
-        raw, key = encoded(str(text))
-        chunks = max(1, -(-len(raw) // layout.TEXT_CHUNK))
-        if self._told + chunks > (self._texts.mask + 1) // 2:
+    def __missing__(self, text: str) -> bytes:
+        raw, key = encoded(text)
+        chunks = len(raw) // layout.TEXT_CHUNK + 1
+        self._left -= chunks
+        if self._left < 0:
             self.clear()
-            self[None], self._told = layout.NO_KEY, 0
-        if chunks <= self._texts.mask + 1 - layout.GUARD:
+            self[None], self._left = layout.NO_KEY, self._texts.capacity // 2 - chunks
+        if chunks <= self._most:
             self._tell(key, raw, chunks)
         else:
             self._untold[0] += 1
-        self._told += chunks
         self[text] = key
         return key
 
     def _tell(self, key: bytes, raw: bytes, chunks: int) -> None:
-        bodies, sequences, mask, take = self._texts.bodies, self._texts.sequences, self._texts.mask, self._texts.take
+        texts, size = self._texts, layout.TEXT_CHUNK
         for chunk in range(chunks):
-            part = raw[chunk * layout.TEXT_CHUNK : (chunk + 1) * layout.TEXT_CHUNK]
-            body = layout.TEXT_BODY.pack(key, chunk, chunks, len(part), 0, part)
-            index = take()
-            at = (index & mask) * layout.RECORD_BYTES
-            bodies[at : at + len(body)] = body
-            sequences[at // 8] = index + 1
+            part = raw[chunk * size : (chunk + 1) * size]
+            sequence, at, word = texts.take()
+            layout.TEXT_BODY.pack_into(texts.bodies, at, key, chunk, chunks, len(part), 0, part)
+            texts.sequences[word] = sequence
 
 
 def encoded(text: str) -> tuple[bytes, bytes]:

@@ -29,8 +29,8 @@ ROLE_OF_THREAD = {
     "nixl_handshake_listener": "listener",
 }
 
-# What `record` needs, in the order it unpacks it: control word, next index, mask, bodies, sequences, keys, role.
-State: TypeAlias = tuple[memoryview, Callable[[], int], int, memoryview, memoryview, Keys, int]
+# What `record` needs, in the order it unpacks it: control word, next place, bodies, sequences, keys, role.
+State: TypeAlias = tuple[memoryview, Callable[[], tuple[int, int, int]], memoryview, memoryview, Keys, int]
 
 _process = Process({})
 _main_role = 0
@@ -39,7 +39,7 @@ _local = threading.local()
 
 def _bound(local: threading.local = _local, now: Callable[[], int] = monotonic_ns) -> Callable[..., None]:
     """Make `record` with everything it touches per event in closure cells, which are the fastest to reach."""
-    size, body_size, absent = layout.RECORD_BYTES, layout.BODY.size, UNKNOWN
+    body_size, absent, no_key = layout.BODY.size, UNKNOWN, layout.NO_KEY
     pack_all, pack_two, tail = layout.BODY.pack_into, layout.SHORT_BODY.pack_into, layout.SHORT_TAIL
 
     def record(
@@ -64,19 +64,18 @@ def _bound(local: threading.local = _local, now: Callable[[], int] = monotonic_n
     ) -> None:
         """Record a moment; codes and the meaning of v0..v5 are `vocabulary`'s, t is monotonic ns (0: now)."""
         try:
-            control, take, mask, bodies, sequences, keys, thread = local.state
+            control, take, bodies, sequences, keys, thread = local.state
         except AttributeError:
             begun = _begin(1)
             if begun is None:
                 return
-            control, take, mask, bodies, sequences, keys, thread = begun
+            control, take, bodies, sequences, keys, thread = begun
         try:
             if not control[0]:
                 return
             t = t or now()
-            key, peer_key = keys[request], keys[peer]
-            index = take()
-            at = (index & mask) * size
+            key, peer_key = keys[request], no_key if peer is None else keys[peer]
+            sequence, at, word = take()
             # fmt: off
             try:
                 if v2 is v3 is v4 is v5 is absent:  # most moments: a third less to pack
@@ -89,7 +88,7 @@ def _bound(local: threading.local = _local, now: Callable[[], int] = monotonic_n
                 bodies[at : at + body_size] = bytes(body_size)
                 _fault(error)
             # fmt: on
-            sequences[at >> 3] = index + 1
+            sequences[word] = sequence
         except Exception as error:  # noqa: BLE001 - nothing may leave a tracepoint
             _fault(error)
 
@@ -105,7 +104,7 @@ def text(value: str | None) -> int:
         state = getattr(_local, "state", None) or _begin(0)
         if value is None or state is None or not state[0][0]:
             return UNKNOWN
-        return int.from_bytes(state[5][value][:8], "little", signed=True)
+        return int.from_bytes(state[4][value][:8], "little", signed=True)
     except Exception as error:  # noqa: BLE001
         _fault(error)
         return UNKNOWN
@@ -179,7 +178,7 @@ def _state(seat: Seat, role: int) -> State:
     assert seat.segment is not None
     events = seat.segment.events
     keys = Keys(seat.segment.texts, seat.file.word("untold"))
-    return (seat.file.control, events.take, events.mask, events.bodies, events.sequences, keys, role)
+    return (seat.file.control, events.take, events.bodies, events.sequences, keys, role)
 
 
 def _role() -> int:

@@ -117,7 +117,7 @@ def test_a_text_is_written_once(probe: Probe) -> None:
 def test_a_text_in_use_is_always_in_the_ring_and_the_cache_is_bounded(probe: Probe) -> None:
     for number in range(1000):
         record(1, 1, f"request-{number}", 1, peer="the engine")
-        assert len(recorder._local.state[5]) <= CAPACITY // 8 + 1
+        assert len(recorder._local.state[4]) <= CAPACITY // 8 + 1
     texts = {text for _, text in probe.ring().segments()[0].drain_texts(0)[0]}
     assert {"the engine", "request-999", "request-980"} <= texts
 
