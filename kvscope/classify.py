@@ -17,6 +17,7 @@ from kvscope.probe.vocabulary import REASON_CODE, UNKNOWN
 
 _BEFORE_DONE = ("registration_sent", "D.handed", "matched", "post_begun", "prepared", "posted")
 _TRANSFER = (*_BEFORE_DONE, "done_seen", "notified", "noticed", "ready")
+_WITHOUT_TRANSFER = tuple(SHAPE_CODE[name] for name in ("prefix_hit", "no_handoff", "decode_only"))
 # Prefill takes a completion into account only after a read of its own; posts it makes in a push, too.
 _READ_BACK = ("P.reserved", "P.noticed", "P.ready")
 _POSTED_BACK = ("P.post_begun", "P.prepared", "P.posted")
@@ -52,7 +53,7 @@ def classify(columns: Columns) -> Classes:
         state=_states(columns, shape, missing),
         missing=missing,
         knew=_knew(columns, shape),
-        push=columns.push & ~columns.pull & columns.has(*_TRANSFER, "staged"),
+        push=columns.push & ~columns.pull & ~np.isin(shape, _WITHOUT_TRANSFER),
         pull=columns.pull,
         recompute=recompute,
     )

@@ -183,7 +183,7 @@ _MOMENTS = np.array([MOMENT_CODE[node.moment or "none"] for node in ALL_NODES])
 def _last_moment(columns: Columns) -> np.ndarray:
     """(n, 3) leg, moment and time of the latest moment of the request."""
     stamped = np.where((columns.at == NONE), UNKNOWN, columns.time)
-    last = stamped.argmax(axis=0)
+    last = len(stamped) - 1 - stamped[::-1].argmax(axis=0)  # of several at once, the latest in the graph
     leg = _LEGS[last]
     posted = np.array([node.leg == "poster" for node in ALL_NODES])[last]
     leg = np.where(posted & ~columns.pull, LEG_CODE["prefill"], leg)

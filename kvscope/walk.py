@@ -92,7 +92,7 @@ def _hidden(
     before = graph.DECODE_FRONT if branch is graph.REGISTRATION else graph.PREFILL
     hidden = np.zeros_like(path)
     _visit(hidden, before, np.ones(path.shape[1], bool))
-    _visit(hidden, branch, classes.push)
+    _visit(hidden, branch, classes.push | (branch is graph.STAGING))
     hidden[list(graph.RETURN_READ)] &= classes.shape == SHAPE_CODE["return_read"]
     hidden &= seen & ~path
     some = hidden.any(axis=0)

@@ -150,7 +150,7 @@ class _Reader:
             process,
             MOMENT_CODE[moment],
             _code(item, "leg", LEG_CODE, where, "engine" if moment in _ENGINE_SCOPED else None),
-            _code(item, "thread", THREAD_CODE, where, "unknown"),
+            self._thread(item),
             _code(item, "state", STATE_CODE, where, "none"),
             _integer(item, "rank", where, 0),
             _integer(item, "peer_rank", where, 0),
@@ -159,6 +159,13 @@ class _Reader:
             _flags(item),
             (*values, *[UNKNOWN] * (layout.VALUES - len(values))),
         )
+
+    def _thread(self, item: dict[str, Any]) -> int:
+        """Other connectors have other threads: what the vocabulary lacks is unknown, and counted."""
+        given = item.get("thread") or "unknown"
+        if given not in THREAD_CODE:
+            self.fields[f"thread {given}"] += 1
+        return THREAD_CODE.get(given, 0)
 
     def _process(self, item: dict[str, Any], where: str) -> int:
         engine = item.get("engine")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kvscope.model.moments import MOMENT
 from kvscope.probe.vocabulary import REASONS, STATES, THREADS, VALUES
 from kvscope.sources.jsonl import COMMON, FLAGS, TEXT_VALUES, VERSION
@@ -65,7 +67,7 @@ def _names(names: tuple[str, ...]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
-def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     lines = [head, ("---",) * len(head), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 

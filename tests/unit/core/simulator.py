@@ -187,7 +187,7 @@ def items(cause: Cause) -> list[dict[str, Any]]:
 
 
 def _details(cause: Cause, node: str, t: dict[str, int], p_id: str, d_id: str) -> dict[str, Any]:
-    given = {
+    given: dict[str, dict[str, Any]] = {
         "matched": {"peer_request": d_id, "peer_engine": "d0"},
         "registration_received": {"looked": t.get("looked")},
         "posted": {"state": "PROC" if cause.in_flight else "DONE"},
