@@ -141,11 +141,11 @@ def _report(path: Path) -> None:
 def _tell_next(result: RunResult, kept: bool) -> None:
     say("")
     if result.recording and result.measured:
-        say(f"next:  kvscope report {result.recording}")
-        say(f"       kvscope request {result.measured[-1].request[:8]} {result.recording}")
+        say(f"again   kvscope report {result.recording}")
+        say(f"one     kvscope request {result.measured[-1].request[:8]} {result.recording}")
     if kept:
-        say(f"the pair is up: {result.url}/v1/completions, rings in {result.run_dir}")
-        say(f"       kvscope lab stop {result.folder}")
+        say(f"up      {result.url}/v1/completions, rings in {result.run_dir}")
+        say(f"end it  kvscope lab stop {result.folder}")
 
 
 def _verdict(result: RunResult) -> int:

@@ -78,7 +78,9 @@ def arrivals(options: LoadOptions) -> Iterator[float]:
 
 
 def plan(options: LoadOptions) -> list[Planned]:
-    """The requests of a load: the same for the same seed."""
+    """The requests of a load: the same for the same seed. InputError: options that cannot be."""
+    if min(options.requests, options.output_tokens) < 1 or options.warm_up < 0:
+        raise InputError("a load has at least one request, of at least one output token, and no negative warm-up")
     chance = random.Random(f"prompts {options.seed}")
     lengths, weights = zip(*options.input_tokens, strict=True)
     drawn = chance.choices(lengths, weights, k=options.requests)

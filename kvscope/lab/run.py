@@ -12,7 +12,7 @@ from kvscope.lab import client
 from kvscope.lab.client import ClientRecord
 from kvscope.lab.dispatch import Conduct
 from kvscope.lab.front import Front
-from kvscope.lab.load import LoadOptions, only_measured
+from kvscope.lab.load import LoadOptions, only_measured, plan
 from kvscope.lab.pair import Pair, PairOptions
 from kvscope.lab.progress import Progress
 from kvscope.lab.recording import recording
@@ -41,6 +41,7 @@ class RunOptions:
         if self.router not in ROUTERS:
             raise InputError(f"the router is {' or '.join(ROUTERS)}, not {self.router!r}")
         Conduct(self.dispatch, self.hold_ms).checked(self.pair.connector)
+        plan(self.load)
         longest = max(length for length, _ in self.load.input_tokens) + self.load.output_tokens
         if longest > self.pair.model.positions:
             raise InputError(f"prompt and output take {longest} tokens, and the model has {self.pair.model.positions}")
@@ -78,6 +79,8 @@ class RunResult:
 def run(options: RunOptions, folder: Path, progress: Progress) -> RunResult:
     """Do it. InputError: options that cannot be. LabError: something did not come up."""
     options.checked()
+    if (folder / CLIENT).exists():
+        raise InputError(f"{folder} holds an earlier run; name another folder")
     with Pair(options.pair, folder, progress) as pair:
         (folder / OPTIONS).write_text(json.dumps(asdict(options), indent=1, default=str))
         front = _front(pair, options)

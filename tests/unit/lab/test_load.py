@@ -55,5 +55,11 @@ def test_lengths_are_drawn_by_weight_and_prompts_differ_from_their_first_letters
     assert len({each.prompt[:4] for each in planned}) > 3900
 
 
+@pytest.mark.parametrize("options", [LoadOptions(requests=0), LoadOptions(output_tokens=0), LoadOptions(warm_up=-1)])
+def test_a_load_that_cannot_be_is_refused(options: LoadOptions) -> None:
+    with pytest.raises(InputError, match="at least one"):
+        plan(options)
+
+
 def test_given_prompts_are_sent_once_each() -> None:
     assert [each.prompt for each in plan(with_prompts(LoadOptions(), "one", "two"))] == ["one", "two"]
