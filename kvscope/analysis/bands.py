@@ -90,8 +90,8 @@ def members(n: int, percentile: float) -> tuple[int, int]:
     high = math.ceil((percentile + REACH) / 100 * n)
     few = max(1, min(FEWEST, math.ceil(n * WIDEST)))
     if high - low < few:
-        low = min(rank - few // 2, n - few)
-        high = low + few
+        reach = min(few // 2, rank, n - 1 - rank)  # as far up as down: the slowest must not pull the band up
+        low, high = min(low, rank - reach), max(high, rank + reach + 1)
     return max(0, min(low, rank)), min(n, max(high, rank + 1))
 
 

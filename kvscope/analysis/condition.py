@@ -49,11 +49,8 @@ class Condition:
     tally: Tally
     seconds: float
     """From the first origin to the latest event."""
-
-    @property
-    def timed(self) -> int:
-        """Requests that enter percentiles."""
-        return self.states[State.COMPLETE]
+    timed: int
+    """Requests that enter percentiles: complete, with a first token."""
 
     @property
     def trouble(self) -> tuple[tuple[str, int], ...]:
@@ -77,6 +74,7 @@ def gather_condition(splits: Splits) -> Condition:
         marks=tuple((name, n) for bit, name in enumerate(MARKS) if (n := int(((splits.marks >> bit) & 1).sum()))),
         tally=splits.tally,
         seconds=seconds_seen(splits),
+        timed=int(splits.timed.sum()),
     )
 
 

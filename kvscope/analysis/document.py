@@ -122,20 +122,21 @@ def summary_object(summary: Summary) -> Json:
         "setup": _setup(summary.setup),
         "pairs": [{"prefill": p, "decode": d, "requests": n} for p, d, n in summary.pairs],
         "bands": [_band(band) for band in summary.bands],
-        "leader": None if summary.leader is None else _leader(summary.leader),
+        "leaders": [_leader(leader) for leader in summary.leaders],
         "overlap": _overlap(summary.overlap),
         "transfers": None if summary.transfers is None else asdict(summary.transfers),
         "price": _price(summary.price),
         "running": asdict(summary.running),
         "slo": None if summary.attainment is None else _attainment(summary.attainment),
         "one_legged_stages_ns": dict(summary.one_legged_stages),
-        "slowest": [split.request for split in summary.slowest],
+        "slowest": [{"handle": handle, "request": split.request} for handle, split in summary.slowest],
     }
 
 
 def _condition(found: Condition) -> Json:
     return {
         "requests": found.requests,
+        "timed": found.timed,
         "seconds": found.seconds,
         "states": {str(state): n for state, n in found.states.items()},
         "complete_shapes": dict(found.shapes),

@@ -27,12 +27,11 @@ class Leader:
         return len(self.classes) == 1
 
 
-def leading(bands: tuple[Band, ...]) -> Leader | None:
-    """The leader of the slow requests, where there are enough of them to say so, else of the median; None of none."""
-    if not bands:
-        return None
+def leading(bands: tuple[Band, ...]) -> tuple[Leader, ...]:
+    """Leaders of the slow requests and of the median; of the median alone where there are too few to be slow."""
     by_name = {band.name: band for band in bands}
-    return leader_of(by_name["p95" if by_name["p95"].count > 1 else "p50"])
+    names = [name for name in ("p95", "p50") if name in by_name and (name == "p50" or by_name[name].count > 1)]
+    return tuple(leader_of(by_name[name]) for name in names)
 
 
 def leader_of(band: Band) -> Leader:

@@ -8,6 +8,7 @@ import numpy as np
 
 from kvscope.analysis.bands import Band, gather_bands, percentile_of
 from kvscope.analysis.condition import Condition, gather_condition
+from kvscope.analysis.handles import handle_of
 from kvscope.analysis.headline import Leader, leading
 from kvscope.analysis.objectives import Attainment, Objectives, attained
 from kvscope.analysis.overlap import Overlap, gather_overlap
@@ -43,13 +44,15 @@ class Summary:
     pairs: tuple[tuple[str, str, int], ...]
     """(prefill engine, decode engine, complete requests), most first"""
     bands: tuple[Band, ...]
-    leader: Leader | None
+    leaders: tuple[Leader, ...]
+    """Of the slow requests, then of the median."""
     overlap: Overlap
     transfers: Transfers | None
     price: Price
     running: Running
     attainment: Attainment | None
-    slowest: tuple[RequestSplit, ...]
+    slowest: tuple[tuple[str, RequestSplit], ...]
+    """(handle to find it by, request), slowest first"""
     one_legged_stages: tuple[tuple[str, float], ...]
     """(stage, mean ns) of the legs seen alone, on their own path; in the table's order"""
     notes: tuple[str, ...]
@@ -64,22 +67,23 @@ def gather_summary(
     notes: tuple[str, ...] = (),
 ) -> Summary:
     """Summarise `splits`, which were made from `events`."""
-    timed = splits.select(splits.timed)
+    rows = np.flatnonzero(splits.timed)
+    timed = splits.select(rows)
     condition = gather_condition(splits)
     bands = gather_bands(timed.ttft, timed.exposed, timed.hidden)
-    order = np.argsort(-timed.ttft, kind="stable")[:slowest]
+    order = rows[np.argsort(-timed.ttft, kind="stable")[:slowest]]
     return Summary(
         condition=condition,
         setup=gather_setup(events.processes),
         pairs=_pairs(timed),
         bands=bands,
-        leader=leading(bands),
+        leaders=leading(bands),
         overlap=gather_overlap(timed),
         transfers=gather_transfers(timed),
         price=gather_price(events, splits),
         running=_running(timed),
         attainment=None if objectives is None else _attainment(objectives, splits, timed, condition.seconds),
-        slowest=tuple(timed[int(row)] for row in order),
+        slowest=tuple((handle_of(splits, int(row)), splits[int(row)]) for row in order),
         one_legged_stages=_one_legged(splits),
         notes=notes,
     )

@@ -13,9 +13,11 @@ from kvscope.analysis.render.price import put_price
 from kvscope.analysis.render.state import put_brief, put_condition, put_setup, put_title
 from kvscope.analysis.summary import Summary
 from kvscope.analysis.transfers import Transfers
-from kvscope.model.requests import RequestSplit, State
+from kvscope.model.requests import State
 from kvscope.model.stages import STAGE
 
+LISTED = 5
+"""Stages named beside a slow request, where there is room."""
 GAP_WORTH_SAYING = 0.01
 """Share of the median TTFT that `unattributed` may have before it is pointed out."""
 
@@ -49,8 +51,9 @@ def _put_timed(page: Page, summary: Summary, by_stage: bool) -> None:
     scale = scale_of(summary)
     rows = classtable.printed(summary.bands, scale)
     page.rule()
-    if summary.leader is not None:
-        page.prose(">> " + words.leader(summary.leader, scale), hang=3, style=STRONG)
+    page.prose(f">> {words.leader(summary.leaders[0], scale)}", hang=3, style=STRONG)
+    if len(summary.leaders) > 1 and summary.leaders[1].classes != summary.leaders[0].classes:
+        page.prose(words.leader(summary.leaders[1], scale), 3)
     page.prose(words.overlap(summary.overlap), 3)
     page.rule()
     page.heading(
@@ -191,10 +194,10 @@ def _put_slowest(page: Page, summary: Summary, arguments: str) -> None:
         return
     scale = scale_of(summary)
     page.heading("SLOWEST", "request, TTFT in ms, and its largest stages")
-    table = [_slow_row(split, scale) for split in summary.slowest]
+    table = [[handle, scale.of(split.ttft_ns or 0)] for handle, split in summary.slowest]
     widths = column_widths(table)
-    for row, split in zip(table, summary.slowest, strict=True):
-        largest = sorted(split.exposed.items(), key=lambda stage: -stage[1])[:4]
+    for row, (_, split) in zip(table, summary.slowest, strict=True):
+        largest = sorted(split.exposed.items(), key=lambda stage: -stage[1])[:LISTED]
         text = Text(" " + cells(row, widths))
         for name, ns in largest:
             piece = f"  {name} {scale.of(ns)}"
@@ -202,12 +205,5 @@ def _put_slowest(page: Page, summary: Summary, arguments: str) -> None:
                 text.append(piece, word_style(STAGE[name].cls))
         page.line(text)
     page.line()
-    page.line(Text.assemble(("next  ", QUIET), (_next(summary.slowest[0], arguments), COMMAND)))
-
-
-def _slow_row(split: RequestSplit, scale: Milliseconds) -> list[str]:
-    return [split.request, scale.of(split.ttft_ns or 0)]
-
-
-def _next(split: RequestSplit, arguments: str) -> str:
-    return f"kvscope request {split.request} {arguments}".rstrip()
+    command = f"kvscope request {summary.slowest[0][0]} {arguments}".rstrip()
+    page.whole(Text.assemble(("next  ", QUIET), (command, COMMAND)))

@@ -28,6 +28,10 @@ class Page:
         made.truncate(self.width)
         self.lines.append(made)
 
+    def whole(self, text: Text) -> None:
+        """One line that must not be cut, because somebody will copy it."""
+        self.lines.append(text)
+
     def rule(self) -> None:
         """A line across."""
         self.line(self._rule * self.width, QUIET)

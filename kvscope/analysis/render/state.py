@@ -13,6 +13,8 @@ from kvscope.analysis.summary import Summary
 from kvscope.model.requests import State
 
 FEW = 4
+PATIENCE_NS = 10_000_000_000
+"""Requests in flight are no news; one that is older than this is."""
 ROUTER_FACTS = ("name", "router", "version", "dispatch")
 
 
@@ -47,12 +49,13 @@ def put_condition(page: Page, found: Condition) -> None:
 
 
 def _good(found: Condition) -> bool:
-    whole = found.states[State.COMPLETE] + found.states[State.ONE_LEGGED]
-    return found.requests == whole and not found.trouble
+    gone_wrong = found.states[State.INCOMPLETE] + found.states[State.UNMATCHED]
+    return not gone_wrong and not found.trouble
 
 
 def _states(found: Condition) -> list[str]:
-    states = [f"complete {found.timed:,} of {found.requests:,} ({share(found.timed, found.requests)})"]
+    whole = found.states[State.COMPLETE]
+    states = [f"complete {whole:,} of {found.requests:,} ({share(whole, found.requests)})"]
     for state in (State.ONE_LEGGED, State.INCOMPLETE, State.UNFINISHED, State.UNMATCHED):
         states.append(f"{state.replace('_', '-')} {found.states[state]:,}")
     states += [f"events {found.tally.events:,}", f"lost {found.tally.lost:,}"]
@@ -66,7 +69,7 @@ def _put_waiting(page: Page, found: Condition) -> None:
         "",
         f"unfinished: {waiting.count:,}, in no percentile; oldest {duration(waiting.oldest_ns)} ({waiting.oldest}); "
         f"last moment {last}",
-        WARNING,
+        WARNING if waiting.oldest_ns > PATIENCE_NS else "",
     )
 
 

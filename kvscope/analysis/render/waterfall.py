@@ -186,7 +186,7 @@ def _row(span: Span, split: RequestSplit, frame: Frame) -> Text:
     name = f" {'*' if span.exposed else ' '}{letter(span, split)} {span.stage}"
     head = Text(f"{name:<{NAME + 4}}{frame.scale.of(span.ns):>{AMOUNT}} |")
     head.stylize(word_style(cls), 0, len(name))
-    if span.end < frame.axis.begin:
+    if span.end <= frame.axis.begin:
         bar = Text("<" + " " * (frame.axis.width - 1), QUIET)
     else:
         bar = stretch(frame.axis, span.begin, span.end, cls, _slack_until(span, split))
@@ -248,12 +248,13 @@ def _put_findings(page: Page, split: RequestSplit, frame: Frame) -> None:
 
 def _put_overlap_bound(page: Page, split: RequestSplit, frame: Frame, able: str, began: str, bound: str) -> None:
     verb = "READ" if split.shape == "pull" else "WRITE"
+    how = "a registration ahead, as in push," if split.shape == "pull" else "an earlier registration"
     could, did = _time(split, able), _time(split, began)
     if could is None or did is None:
         return
     page.prose(
         f"{verb} could have started at {frame.at(could)} ({able}), started at {frame.at(did)} ({began}): "
-        f"overlapping wins at most {bound} ms of this TTFT, a step boundary more or less.",
+        f"{how} wins at most {bound} ms of this TTFT, a step boundary more or less.",
         1,
         style=STRONG,
     )
