@@ -20,7 +20,7 @@ from kvscope.sources.jsonl import parse_jsonl
 
 from .simulator import Cause, causes, fleets, items, simulate
 
-EXAMPLES = settings(max_examples=60, deadline=None)
+EXAMPLES = settings(max_examples=40, deadline=None)
 STAGE = {(edge.to, edge.frm): edge.stage for edge in EDGES}
 
 
