@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from kvscope.model.events import Events, Process
-from kvscope.sources.records import RECORD, Rows, joined, low64, process_of, to_rows, unrecorded
+from kvscope.sources.records import RECORD, Rows, low64, process_of, to_rows, unrecorded
 
 Identity = tuple[str, ...]
 
@@ -55,32 +55,30 @@ class Gathering:
     def events(self) -> Events:
         """All together. A process's index is the order in which it was first seen."""
         self.duplicates = 0
-        parts: list[Rows] = []
+        parts: list[tuple[int, Rows]] = []
         processes: list[Process] = []
         for index, seen in enumerate(self._processes.values()):
             found, process = self._merged(seen)
-            parts.append(to_rows(found, index))
+            parts += [(index, part) for part in found]
             processes.append(process)
+        rows = [to_rows(parts)]
         for other in self._others:
-            rows = other.rows.copy()
-            rows["process"] += len(processes)
-            parts.append(rows)
+            rows.append(other.rows.copy())
+            rows[-1]["process"] += len(processes)
             processes += other.processes
         texts = {key: text for other in self._others for key, text in other.texts.items()}
-        return Events(joined(parts), tuple(processes), texts | self._texts)
+        return Events(np.concatenate(rows) if len(rows) > 1 else rows[0], tuple(processes), texts | self._texts)
 
-    def _merged(self, seen: list[Seen]) -> tuple[Rows, Process]:
+    def _merged(self, seen: list[Seen]) -> tuple[list[Rows], Process]:
+        if len(seen) == 1:
+            return seen[0].parts, process_of(seen[0].info)
         found = np.concatenate([np.empty(0, RECORD), *(part for each in seen for part in each.parts)])
+        distinct = without_twins(found)
+        self.duplicates += len(found) - len(distinct)
         newest = max(seen, key=lambda each: each.published)
-        process = process_of(newest.info)
-        if len(seen) > 1:
-            distinct = without_twins(found)
-            self.duplicates += len(found) - len(distinct)
-            found = distinct
-            # What one source missed, another may have caught.
-            lost = max(newest.published - len(found), 0) + max(unrecorded(each.info) for each in seen)
-            process = replace(process, lost=lost)
-        return found, process
+        # What one source missed, another may have caught.
+        lost = max(newest.published - len(distinct), 0) + max(unrecorded(each.info) for each in seen)
+        return [distinct], replace(process_of(newest.info), lost=lost)
 
 
 def identity(info: Mapping[str, Any]) -> Identity:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -44,21 +44,23 @@ def records(raw: bytes | memoryview) -> Rows:
     return np.frombuffer(raw, RECORD)
 
 
-def to_rows(found: Rows, process: int) -> Rows:
-    """shape (n,), dtype RECORD -> shape (<= n,), dtype EVENT, all of one process; void records are left out."""
-    void = found["moment"] == 0
-    if void.any():
-        found = found[~void]
-    rows = np.empty(len(found), EVENT)
-    for name in _SHARED:
-        rows[name] = found[name]
-    rows["process"] = process
+def to_rows(parts: Sequence[tuple[int, Rows]]) -> Rows:
+    """(process, its records: shape (n,), dtype RECORD), one after the other -> shape (m,), dtype EVENT.
+
+    Void records are left out. Filled in place: at a million events a second, each further copy is felt.
+    """
+    kept = [
+        (process, found if (found["moment"] != 0).all() else found[found["moment"] != 0]) for process, found in parts
+    ]
+    rows = np.empty(sum(len(found) for _, found in kept), EVENT)
+    at = 0
+    for process, found in kept:
+        here = rows[at : at + len(found)]
+        at += len(found)
+        for name in _SHARED:
+            here[name] = found[name]
+        here["process"] = process
     return rows
-
-
-def joined(parts: list[Rows]) -> Rows:
-    """Parts of dtype EVENT, one after the other; an empty array of that type for none."""
-    return np.concatenate(parts) if parts else np.empty(0, EVENT)
 
 
 def low64(key: bytes) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 from kvscope.model.errors import InputError
 from kvscope.model.events import Events
 from kvscope.probe.reader import RingError, RingFile, list_rings
-from kvscope.sources.records import Rows, joined, low64, process_of, records, to_rows
+from kvscope.sources.records import Rows, low64, process_of, records, to_rows
 
 Told = list[tuple[bytes, str]]
 """16-byte key, text"""
@@ -70,12 +70,12 @@ class Rings:
     def poll(self) -> Events:
         """Events and texts that are new since the last poll; the whole process table. Raises InputError if the
         directory cannot be read."""
-        parts: list[Rows] = []
+        parts: list[tuple[int, Rows]] = []
         texts: dict[int, str] = {}
         for index, found, told in self.drain():
-            parts.append(to_rows(found, index))
+            parts.append((index, found))
             texts.update((low64(key), text) for key, text in told)
-        return Events(joined(parts), tuple(process_of(reading.info) for reading in self.readings), texts)
+        return Events(to_rows(parts), tuple(process_of(reading.info) for reading in self.readings), texts)
 
     def drain(self) -> Iterator[tuple[int, Rows, Told]]:
         """(index of the reading, its new records, its new texts) of each process that is not over."""
