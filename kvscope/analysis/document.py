@@ -157,6 +157,7 @@ def _setup(setup: Setup) -> Json:
         "routers": list(setup.routers),
         "engines": list(setup.engines),
         "silent": list(setup.silent),
+        "hosts": list(setup.hosts),
     }
 
 

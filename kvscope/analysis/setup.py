@@ -47,6 +47,8 @@ class Setup:
     """Engines that told."""
     silent: tuple[str, ...]
     """Engines that recorded and never told what they are."""
+    hosts: tuple[str, ...]
+    """Where the clocks run: a host for each boot."""
 
     @property
     def differences(self) -> tuple[Fact, ...]:
@@ -59,7 +61,9 @@ def gather_setup(processes: Iterable[Process]) -> Setup:
     engines: dict[str, dict[str, Any]] = {}
     routers: list[dict[str, Any]] = []
     silent: set[str] = set()
+    hosts: set[str] = set()
     for process in processes:
+        hosts.add(process.host)
         if _is_router(process):
             routers += [process.started] if process.started and process.started not in routers else []
         elif process.started:
@@ -71,6 +75,7 @@ def gather_setup(processes: Iterable[Process]) -> Setup:
         routers=tuple(routers),
         engines=tuple(engines),
         silent=tuple(sorted(silent - set(engines))),
+        hosts=tuple(sorted(hosts - {""})),
     )
 
 

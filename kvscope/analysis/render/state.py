@@ -75,6 +75,13 @@ def _put_waiting(page: Page, found: Condition) -> None:
 
 def put_brief(page: Page, setup: Setup) -> None:
     """What no number may be read without: versions, connector, placement, caching, router; and what differs."""
+    if len(setup.hosts) > 1:
+        page.labelled(
+            "CLOCK",
+            f"{len(setup.hosts)} hosts ({_who(setup.hosts)}) whose clocks were not aligned: no stage that begins on "
+            "one and ends on another can be trusted.",
+            WARNING,
+        )
     if not setup.facts:
         page.labelled("SETUP", "not told: no engine recorded its start, so versions and settings are unknown.")
     told = [_shown(fact) for name in BRIEF if (fact := setup.facts.get(name)) is not None]

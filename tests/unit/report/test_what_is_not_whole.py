@@ -121,6 +121,12 @@ def test_settings_that_differ_are_pointed_out() -> None:
     assert "differs: vLLM: 0.32.0 on p0; 0.33.0 on d0" in page_of(summarise(items + request(EARLY)))
 
 
+def test_clocks_of_several_hosts_are_not_trusted() -> None:
+    items = [{**item, "host": "boot-b" if item["engine"] == "d0" else "boot-a"} for item in started() + request(EARLY)]
+    assert "2 hosts (boot-a, boot-b) whose clocks were not aligned" in page_of(summarise(items))
+    assert "CLOCK" not in page_of(summarise(started() + request(EARLY)))
+
+
 def test_what_was_not_told_is_said() -> None:
     text = page_of(summarise(request(EARLY)))
     assert "versions and settings are unknown" in text
