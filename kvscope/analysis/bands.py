@@ -45,6 +45,8 @@ class Band:
     """(stages,) mean ns on the path; adds up to `mean_ns`"""
     hidden: np.ndarray
     """(stages,) mean ns off the path"""
+    late_ns: float = 0.0
+    """Mean time that finished blocks waited for their registration: the most that an earlier one wins"""
 
     @property
     def mean_ns(self) -> float:
@@ -71,14 +73,19 @@ class Band:
 
 
 def gather_bands(
-    ttft: np.ndarray, exposed: np.ndarray, hidden: np.ndarray, percentiles: Sequence[float] = PERCENTILES
+    ttft: np.ndarray,
+    exposed: np.ndarray,
+    hidden: np.ndarray,
+    late: np.ndarray | None = None,
+    percentiles: Sequence[float] = PERCENTILES,
 ) -> tuple[Band, ...]:
-    """Bands at the percentiles and at the maximum; none of no requests. ttft: (n,) ns; the others (n, stages) ns."""
+    """Bands at the percentiles and at the maximum; none of no requests. ttft, late: (n,) ns; others (n, stages) ns."""
     if not len(ttft):
         return ()
     order = np.argsort(ttft, kind="stable")
-    bands = [_band(f"p{p:g}", ttft, exposed, hidden, order, p) for p in percentiles]
-    return (*bands, _band("max", ttft, exposed, hidden, order, 100.0))
+    columns = (ttft, exposed, hidden, np.zeros(len(ttft)) if late is None else late)
+    bands = [_band(f"p{p:g}", columns, order, p) for p in percentiles]
+    return (*bands, _band("max", columns, order, 100.0))
 
 
 def members(n: int, percentile: float) -> tuple[int, int]:
@@ -105,11 +112,13 @@ def percentile_of(values: np.ndarray, percentile: float) -> float:
     return float(np.sort(values)[nearest_rank(len(values), percentile)])
 
 
-def _band(
-    name: str, ttft: np.ndarray, exposed: np.ndarray, hidden: np.ndarray, order: np.ndarray, percentile: float
-) -> Band:
+Columns = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+
+def _band(name: str, columns: Columns, order: np.ndarray, percentile: float) -> Band:
     low, high = members(len(order), percentile)
     inside = order[low:high]
+    ttft, exposed, hidden, late = columns
     return Band(
         name=name,
         percentile_ns=int(ttft[order[nearest_rank(len(order), percentile)]]),
@@ -118,4 +127,5 @@ def _band(
         high_ns=int(ttft[inside].max()),
         exposed=exposed[inside].mean(axis=0),
         hidden=hidden[inside].mean(axis=0),
+        late_ns=float(late[inside].mean()),
     )

@@ -169,6 +169,7 @@ def _band(band: Band) -> Json:
         "low_ns": band.low_ns,
         "high_ns": band.high_ns,
         "mean_ns": band.mean_ns,
+        "late_ns": band.late_ns,
         "stages": _named(band.exposed),
         "hidden": _named(band.hidden),
         "classes": {str(cls): band.class_ns(cls) for cls in CLASSES},

@@ -81,6 +81,12 @@ def gather_overlap(timed: Splits) -> Overlap:
     )
 
 
+def late_by(timed: Splits) -> np.ndarray:
+    """(n,) ns that finished blocks waited for their registration, at most; 0 where it was there."""
+    waited = timed.slack[:, STAGING, 1]
+    return np.where(waited == UNKNOWN, 0, waited)
+
+
 def _mean(values: np.ndarray) -> float:
     return float(values.mean()) if len(values) else 0.0
 

@@ -11,7 +11,7 @@ from kvscope.analysis.condition import Condition, gather_condition
 from kvscope.analysis.handles import handle_of
 from kvscope.analysis.headline import Leader, leading
 from kvscope.analysis.objectives import Attainment, Objectives, attained
-from kvscope.analysis.overlap import Overlap, gather_overlap
+from kvscope.analysis.overlap import Overlap, gather_overlap, late_by
 from kvscope.analysis.price import Price, gather_price
 from kvscope.analysis.setup import Setup, gather_setup
 from kvscope.analysis.transfers import Transfers, gather_transfers
@@ -70,7 +70,7 @@ def gather_summary(
     rows = np.flatnonzero(splits.timed)
     timed = splits.select(rows)
     condition = gather_condition(splits)
-    bands = gather_bands(timed.ttft, timed.exposed, timed.hidden)
+    bands = gather_bands(timed.ttft, timed.exposed, timed.hidden, late_by(timed))
     order = rows[np.argsort(-timed.ttft, kind="stable")[:slowest]]
     return Summary(
         condition=condition,

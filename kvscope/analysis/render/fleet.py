@@ -52,6 +52,7 @@ def _put_timed(page: Page, summary: Summary, by_stage: bool) -> None:
     rows = classtable.printed(summary.bands, scale)
     page.rule()
     page.prose(f">> {words.leader(summary.leaders[0], scale)}", hang=3, style=STRONG)
+    page.prose(words.behind(summary.leaders[0], scale), 3)
     if len(summary.leaders) > 1 and summary.leaders[1].classes != summary.leaders[0].classes:
         page.prose(words.leader(summary.leaders[1], scale), 3)
     page.prose(words.overlap(summary.overlap), 3)

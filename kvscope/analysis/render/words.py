@@ -5,7 +5,11 @@ from __future__ import annotations
 from kvscope.analysis.headline import Leader
 from kvscope.analysis.overlap import Overlap, Slack
 from kvscope.analysis.render.amounts import Milliseconds, count, share
+from kvscope.model.graph import STAGE_INDEX
 from kvscope.model.stages import Class
+
+WORTH_SAYING = 0.05
+"""Share of a band's TTFT below which hidden prefill changes no conclusion."""
 
 
 def leader(found: Leader, scale: Milliseconds) -> str:
@@ -19,6 +23,18 @@ def leader(found: Leader, scale: Milliseconds) -> str:
     rivals = " and ".join(f"{cls} ({scale.between(*band.bounds_ns(cls))})" for cls in found.classes)
     undecided = scale.of(band.class_ns(Class.UNDETERMINED))
     return f"UNDECIDED between {rivals} of {whole}: {undecided} ms may belong to either. The largest stage is {stage}."
+
+
+def behind(found: Leader, scale: Milliseconds) -> str:
+    """Where coordination lies on the path and prefill ran behind it: how little of it an earlier registration wins."""
+    band = found.band
+    prefill = float(band.hidden[STAGE_INDEX["prefill_run"]])
+    if Class.COORDINATION not in found.classes or prefill < WORTH_SAYING * band.mean_ns:
+        return ""
+    return (
+        f"Prefill ran behind it ({scale.of(prefill)} ms of prefill_run hidden): an earlier registration wins at most "
+        f"{scale.of(band.late_ns)} ms there."
+    )
 
 
 def overlap(found: Overlap) -> str:

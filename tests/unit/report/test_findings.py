@@ -47,6 +47,14 @@ def test_an_undecided_headline_names_the_rivals() -> None:
     assert text.startswith("UNDECIDED between coordination (60.0..75.0) and transfer (50.0..65.0) of 125.0 ms")
 
 
+def test_coordination_with_prefill_behind_it_says_what_can_be_won() -> None:
+    late = band(registration_flight=300, decode_run=20)
+    late.hidden[STAGE_INDEX["prefill_run"]] = 200 * MS
+    found = leader_of(replace(late, late_ns=90 * MS))
+    assert "an earlier registration wins at most 90.0 ms" in words.behind(found, Milliseconds(320 * MS))
+    assert words.behind(leader_of(band(dispatch=300)), Milliseconds(320 * MS)) == ""
+
+
 def test_overlap_is_told_from_its_absence(early: tuple[Events, Splits], late: tuple[Events, Splits]) -> None:
     good, bad = gather_overlap(early[1]), gather_overlap(late[1])
     assert (good.pushes, good.overlapped, good.late) == (120, 120, 0)
