@@ -1,8 +1,9 @@
 """How much slower one condition is than another: a ratio with its interval, from blocks measured in turn.
 
 A run alternates two conditions in rounds, one block of each per round, close together in time. What drifts
-over the run (load, clocks, neighbours) moves both blocks of a round alike, so rounds are what is resampled:
-the interval is a bootstrap over rounds, never over requests, which within a block are not independent.
+over the run (load, clocks, neighbours) moves both blocks of a round alike, so each round gives a ratio of its
+own, and their weighted geometric mean is the run's: a slow stretch counts no more than a fast one. Rounds are
+what the bootstrap resamples, never requests, which within a block are not independent.
 
 The percentile interval of n rounds is too narrow by sqrt(1 - 1/n) and by the normal's quantile standing in
 for Student's. Both are undone by reading it at wider percentiles, so that some ten rounds are enough for 95 %.
@@ -16,7 +17,6 @@ from math import exp, log, sqrt
 from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import NDArray
 
 LEVEL = 0.95
 POWER = 0.8
@@ -67,19 +67,19 @@ class Ratio:
 
 
 def compared(rounds: Sequence[Round], seed: int = 0, resamples: int = RESAMPLES) -> Ratio:
-    """The ratio of the weighted means. ValueError: fewer than LEAST_ROUNDS rounds, or a block without a figure."""
+    """Tested over reference. ValueError: fewer than LEAST_ROUNDS rounds, or a block without a figure."""
     if len(rounds) < LEAST_ROUNDS:
         raise ValueError(f"{len(rounds)} rounds are too few for an interval; it takes {LEAST_ROUNDS}")
     if not all(block.mean > 0 and block.weight > 0 for pair in rounds for block in pair):
         raise ValueError("a block has no figure above 0")
-    tested, reference = (_columns([pair[side] for pair in rounds]) for side in (0, 1))
+    logs = np.array([log(tested.mean / reference.mean) for tested, reference in rounds])
+    # The inverse of the sum of both blocks' variances, which go with the inverse of their weights.
+    weights = np.array([1 / (1 / tested.weight + 1 / reference.weight) for tested, reference in rounds])
     drawn = np.random.default_rng(seed).integers(0, len(rounds), (resamples, len(rounds)))
-    logs = np.log(_means(tested, drawn) / _means(reference, drawn))
-    whole = np.arange(len(rounds))[None, :]
-    value = float((_means(tested, whole) / _means(reference, whole))[0])
-    low, high = np.quantile(logs, widened(len(rounds)))
-    error = float(logs.std()) * sqrt(len(rounds) / (len(rounds) - 1))
-    return Ratio(value, exp(low), exp(high), len(rounds), error)
+    means = (logs * weights)[drawn].sum(axis=1) / weights[drawn].sum(axis=1)
+    low, high = np.quantile(means, widened(len(rounds)))
+    error = float(means.std()) * sqrt(len(rounds) / (len(rounds) - 1))
+    return Ratio(exp(np.average(logs, weights=weights)), exp(low), exp(high), len(rounds), error)
 
 
 def neighbours(blocks: Sequence[Block]) -> list[Round]:
@@ -107,18 +107,3 @@ def student(share: float, freedom: int) -> float:
         (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
     )
     return z + float(sum(term / freedom**power for power, term in enumerate(terms, 1)))
-
-
-Columns = tuple[NDArray[np.float64], NDArray[np.float64]]
-
-
-def _columns(blocks: Sequence[Block]) -> Columns:
-    weights = np.array([block.weight for block in blocks], np.float64)
-    return np.array([block.mean for block in blocks], np.float64) * weights, weights
-
-
-def _means(columns: Columns, drawn: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Weighted mean of each drawn set of rounds."""
-    totals, weights = columns
-    result: NDArray[np.float64] = totals[drawn].sum(axis=1) / weights[drawn].sum(axis=1)
-    return result

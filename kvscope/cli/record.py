@@ -52,13 +52,13 @@ def run(args: argparse.Namespace) -> int:
 
 @contextmanager
 def stopping(span: float | None) -> Iterator[threading.Event]:
-    """An event that Ctrl-C, SIGTERM or the end of `span` seconds sets."""
+    """An event that Ctrl-C, SIGTERM, a closed terminal or the end of `span` seconds sets."""
     stop = threading.Event()
 
     def asked(number: int, frame: FrameType | None) -> None:
         stop.set()
 
-    before = {each: signal.signal(each, asked) for each in (signal.SIGINT, signal.SIGTERM)}
+    before = {each: signal.signal(each, asked) for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     timer = threading.Timer(span or 0, stop.set)
     timer.daemon = True
     if span is not None:

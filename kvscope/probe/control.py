@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +32,23 @@ def switch(run_dir: Path, engine: str | None, on: bool) -> list[Changed]:
     """
     chosen = [ring for ring in list_rings(run_dir, []) if ring.alive and _is_meant(ring, engine)]
     return [_set(ring, on) for ring in chosen]
+
+
+def restore(changed: Iterable[Changed]) -> None:
+    """Set control words back to what `switch` found. Raises RingError, once all were tried, if one may not be."""
+    failed = [error for each in changed if (error := _restored(each)) is not None]
+    if failed:
+        raise failed[0]
+
+
+def _restored(each: Changed) -> RingError | None:
+    try:
+        _header_words(each.path)[layout.HEADER_WORD["control"]] = int(each.was_on)
+    except FileNotFoundError:
+        return None  # the process has ended and its rings were cleared
+    except OSError as error:
+        return RingError(f"{each.path}: cannot be switched back: {error.strerror}")
+    return None
 
 
 def remove_dead(run_dir: Path, older_than_s: float = 0) -> list[Path]:

@@ -52,9 +52,14 @@ def test_drift_that_rounds_share_does_not_widen_the_interval() -> None:
     assert drifting.width < 1.5 * steady.width < apart.width
 
 
-def test_a_block_counts_by_its_weight() -> None:
-    rounds = [(Block(2.0, 30), Block(1.0)), (Block(5.0, 10), Block(1.0)), (Block(2.0, 30), Block(1.0))] * 2
-    assert compared(rounds).value == pytest.approx((2 * 60 + 5 * 10) / 70)
+def test_a_round_counts_by_its_weights() -> None:
+    rounds = [(Block(2.0, 30), Block(1.0, 30)), (Block(8.0, 10), Block(1.0, 10))] * 3
+    assert compared(rounds).value == pytest.approx(2.0 ** ((30 * 1 + 10 * 3) / 40))
+
+
+def test_a_slow_stretch_counts_no_more_than_a_fast_one() -> None:
+    rounds = [(Block(1.1), Block(1.0)), (Block(990.0), Block(1000.0))] * 3
+    assert compared(rounds).value == pytest.approx((1.1 * 0.99) ** 0.5)
 
 
 def test_the_same_seed_gives_the_same_interval() -> None:
