@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 PROC = Path("/proc")
 
 _TITLE = re.compile(r"^(?P<prefix>\S+)::(?P<name>EngineCore|Worker|APIServer|DPCoordinator)(?P<rest>\S*)")
-_SERVER = re.compile(r"vllm\.entrypoints|(^|/)vllm(\x00| )(serve|bench|run-batch)\b")
+_SERVER = re.compile(r"\0-m\0vllm\.entrypoints|^([^\0]*\0)?([^\0]*/)?vllm\0serve\0")
 _ROLES = {"EngineCore": "core", "Worker": "worker", "APIServer": "api", "DPCoordinator": "coordinator"}
 _SITE = re.compile(r"\s(/\S*?/(?:site|dist)-packages)/")
 
@@ -54,7 +54,8 @@ def vllm_processes(root: Path = PROC) -> list[HostProcess]:
 
 
 def role_of(command: str) -> str | None:
-    """What a command line (NUL separated, or a title set by the process) makes of the process, if it is vLLM's."""
+    """What a command line (NUL separated, or a title set by the process) makes of the process, if it is vLLM's.
+    A shell that was told to start one has it in one word, and does not count."""
     if title := _TITLE.match(command):
         return _ROLES[title["name"]]
     if _SERVER.search(command):
@@ -117,13 +118,13 @@ def parse_environ(text: str) -> dict[str, str]:
 
 
 def _with_inherited_environ(process: HostProcess, found: Mapping[int, HostProcess]) -> HostProcess:
-    """Renaming itself costs a process its visible environment: take that of the vLLM process that started it."""
-    above: HostProcess | None = process
-    while above is not None and not above.environ:
-        above = found.get(above.parent)
-    if above is None or above is process:
-        return process
-    return HostProcess(**{**vars(process), "environ": above.environ})
+    """A new title is written over the old command line and the environment behind it, all or in part: take the
+    rest from the vLLM processes above, as far up as there are any."""
+    environ, below = dict(process.environ or {}), process
+    while _TITLE.match(below.command) and (above := found.get(below.parent)):
+        environ = {**(above.environ or {}), **environ}
+        below = above
+    return replace(process, environ=environ if environ or process.environ is not None else None)
 
 
 def _site(maps: str) -> Path | None:

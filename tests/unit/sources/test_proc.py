@@ -44,7 +44,9 @@ def add_process(
         ("prod::APIServer_0", "api"),
         ("python\0-m\0vllm.entrypoints.openai.api_server\0--port\0 8100", "api"),
         ("/venv/bin/python\0/venv/bin/vllm\0serve\0model", "api"),
-        ("/venv/bin/vllm serve model", "api"),
+        ("vllm\0serve\0model", "api"),
+        ("bash\0-c\0/venv/bin/vllm serve model", None),
+        ("bash\0-c\0python -m vllm.entrypoints.openai.api_server", None),
         ("grep\0vllm", None),
         ("python\0train.py", None),
         ("vim\0/src/vllm/serve.py", None),
@@ -57,7 +59,7 @@ def test_a_command_tells_the_role(command: str, role: str | None) -> None:
 def test_processes_are_read_and_others_left_out(tmp_path: Path) -> None:
     add_process(tmp_path, 10, "python\0-m\0vllm.entrypoints.openai.api_server", environ="VLLM_PLUGINS=a,b\0X=1\0")
     add_process(tmp_path, 11, "VLLM::EngineCore", parent=10, environ="\0\0\0\0", own_pid=7)
-    add_process(tmp_path, 12, "VLLM::Worker", parent=11, environ="\0")
+    add_process(tmp_path, 12, "VLLM::Worker", parent=11, environ="\0\0NS=b\0X=2\0")
     add_process(tmp_path, 13, "bash")
     add_process(tmp_path, 14, "VLLM::Worker", state="Z")
     found = vllm_processes(tmp_path)
@@ -69,8 +71,9 @@ def test_processes_are_read_and_others_left_out(tmp_path: Path) -> None:
     assert {each.start_ticks for each in found} == {4242}
     assert {str(each.site) for each in found} == {SITE}
     assert {each.time_namespace for each in found} == {"time:[4026531834]"}
-    # Who renamed itself has lost its environment: the one above tells it.
+    # A new title is written over the environment, or its beginning: those above tell the rest.
     assert [(each.environ or {}).get("VLLM_PLUGINS") for each in found] == ["a,b"] * 3
+    assert [(each.environ or {}).get("X") for each in found] == ["1", "1", "2"]
 
 
 def test_what_may_not_be_read_is_named(tmp_path: Path) -> None:
