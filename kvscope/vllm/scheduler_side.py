@@ -9,38 +9,16 @@ from typing import Any
 
 from kvscope.probe import layout, recorder
 from kvscope.probe.recorder import record
-from kvscope.probe.vocabulary import (
-    DIRECTION_CODE,
-    LEG_CODE,
-    MOMENT_CODE,
-    REASON_CODE,
-    UNKNOWN,
-)
+from kvscope.probe.vocabulary import DIRECTION_CODE, LEG_CODE, MOMENT_CODE, REASON_CODE, UNKNOWN
 from kvscope.vllm.guard import tracepoint
 from kvscope.vllm.steps import StepFold
 
 PREFILL, DECODE, ENGINE = LEG_CODE["prefill"], LEG_CODE["decode"], LEG_CODE["engine"]
-ARRIVED, TAKEN, QUEUED = (
-    MOMENT_CODE["arrived"],
-    MOMENT_CODE["taken"],
-    MOMENT_CODE["queued"],
-)
-HELD, RESERVED, READY = (
-    MOMENT_CODE["held"],
-    MOMENT_CODE["reserved"],
-    MOMENT_CODE["ready"],
-)
-SCHEDULED, CHUNK, COMPUTED = (
-    MOMENT_CODE["scheduled"],
-    MOMENT_CODE["chunk"],
-    MOMENT_CODE["computed"],
-)
+ARRIVED, TAKEN, QUEUED = (MOMENT_CODE["arrived"], MOMENT_CODE["taken"], MOMENT_CODE["queued"])
+HELD, RESERVED, READY = (MOMENT_CODE["held"], MOMENT_CODE["reserved"], MOMENT_CODE["ready"])
+SCHEDULED, CHUNK, COMPUTED = (MOMENT_CODE["scheduled"], MOMENT_CODE["chunk"], MOMENT_CODE["computed"])
 PREEMPTED, RESUMED = MOMENT_CODE["preempted"], MOMENT_CODE["resumed"]
-FIRST_TOKEN, FINISHED, RELEASED = (
-    MOMENT_CODE["first_token"],
-    MOMENT_CODE["finished"],
-    MOMENT_CODE["released"],
-)
+FIRST_TOKEN, FINISHED, RELEASED = (MOMENT_CODE["first_token"], MOMENT_CODE["finished"], MOMENT_CODE["released"])
 FAILED, LOAD = MOMENT_CODE["failed"], MOMENT_CODE["load"]
 FINISH_REASON = {
     "FINISHED_STOPPED": REASON_CODE["stop"],
@@ -137,14 +115,7 @@ def taken(_core: Any, request: Any) -> None:
     leg = leg_of(extra.get("kv_transfer_params") if extra else None)
     arrival = int(request.arrival_time * 1e9)
     arrived = now - (wall - arrival)
-    record(
-        ARRIVED,
-        leg,
-        request.request_id,
-        arrived,
-        arrival,
-        flags=layout.FLAG_CLOCK_STEP if arrived > now else 0,
-    )
+    record(ARRIVED, leg, request.request_id, arrived, arrival, flags=layout.FLAG_CLOCK_STEP if arrived > now else 0)
     record(TAKEN, leg, request.request_id, now)
 
 
@@ -189,16 +160,7 @@ def _hold(scheduler: Any, request: Any, reason: int) -> None:
     if seen.held != reason:
         seen.held = reason
         free = scheduler.kv_cache_manager.block_pool.get_num_free_blocks()
-        record(
-            HELD,
-            seen.leg,
-            request.request_id,
-            0,
-            UNKNOWN,
-            free,
-            step=engine.step,
-            reason=reason,
-        )
+        record(HELD, seen.leg, request.request_id, 0, UNKNOWN, free, step=engine.step, reason=reason)
 
 
 @tracepoint
@@ -253,15 +215,7 @@ def scheduled(_scheduler: Any, request: Any, num_new_tokens: Any, num_computed_t
     seen = _seen(request)
     moment = RESUMED if seen.scheduled else SCHEDULED
     seen.scheduled, seen.held = True, 0
-    record(
-        moment,
-        seen.leg,
-        request.request_id,
-        0,
-        num_new_tokens,
-        num_computed_tokens,
-        step=engine.step,
-    )
+    record(moment, seen.leg, request.request_id, 0, num_new_tokens, num_computed_tokens, step=engine.step)
     if num_computed_tokens + num_new_tokens < request.num_prompt_tokens:
         engine.chunked[request.request_id] = engine.step
 
@@ -296,14 +250,7 @@ def _chunks(scheduler: Any, tokens: dict[str, int]) -> None:
             del engine.chunked[request_id]
             continue
         if request_id in tokens and last_step != engine.step:
-            record(
-                CHUNK,
-                _leg(request_id),
-                request_id,
-                0,
-                tokens[request_id],
-                step=engine.step,
-            )
+            record(CHUNK, _leg(request_id), request_id, 0, tokens[request_id], step=engine.step)
             engine.chunked[request_id] = engine.step
         if request.num_computed_tokens >= request.num_prompt_tokens:
             del engine.chunked[request_id]
@@ -324,14 +271,7 @@ def tokens(_scheduler: Any, request: Any, new_token_ids: Any) -> None:
             seen.largest_gap = gap
     elif seen.leg != PREFILL:
         number = next(iter(engine.steps.values()))[0] if engine.steps else engine.step
-        record(
-            FIRST_TOKEN,
-            seen.leg,
-            request.request_id,
-            now,
-            len(new_token_ids),
-            step=number,
-        )
+        record(FIRST_TOKEN, seen.leg, request.request_id, now, len(new_token_ids), step=number)
     seen.last_token = now
     seen.tokens += len(new_token_ids)
 
@@ -343,13 +283,7 @@ def computed(_connector: Any, request: Any, block_ids: Any) -> None:
         engine.unusual_legs[request.request_id] = DECODE
         return
     record(
-        COMPUTED,
-        PREFILL,
-        request.request_id,
-        0,
-        request.num_computed_tokens,
-        blocks_in(block_ids),
-        step=engine.step,
+        COMPUTED, PREFILL, request.request_id, 0, request.num_computed_tokens, blocks_in(block_ids), step=engine.step
     )
 
 
@@ -383,50 +317,26 @@ def ready(scheduler: Any, request: Any) -> None:
     """The scheduler was told that its KV is there (or that loading it failed and it is to be recomputed)."""
     failed = request.request_id in scheduler.failed_recving_kv_req_ids
     flags = layout.FLAG_RECOMPUTE if failed else 0
-    record(
-        READY,
-        _leg(request.request_id),
-        request.request_id,
-        step=engine.step,
-        flags=flags,
-    )
+    record(READY, _leg(request.request_id), request.request_id, step=engine.step, flags=flags)
 
 
 @tracepoint
 def load_failed(_scheduler: Any, request_id: Any) -> None:
     """A load failed, as the worker reported it by request."""
-    record(
-        FAILED,
-        _leg(request_id),
-        request_id,
-        step=engine.step,
-        reason=REASON_CODE["load_failed"],
-    )
+    record(FAILED, _leg(request_id), request_id, step=engine.step, reason=REASON_CODE["load_failed"])
 
 
 @tracepoint
 def loads_failed(_scheduler: Any, asynchronous: Any, synchronous: Any) -> None:
     """Loads failed, as the worker reported them by block."""
     for request_id in asynchronous | synchronous:
-        record(
-            FAILED,
-            _leg(request_id),
-            request_id,
-            step=engine.step,
-            reason=REASON_CODE["load_failed"],
-        )
+        record(FAILED, _leg(request_id), request_id, step=engine.step, reason=REASON_CODE["load_failed"])
 
 
 @tracepoint
 def registration_expired(_connector: Any, request_id: Any) -> None:
     """D's watchdog gave up on a registration. vLLM only warns: the request stays parked."""
-    record(
-        FAILED,
-        DECODE,
-        request_id,
-        step=engine.step,
-        reason=REASON_CODE["registration_expired"],
-    )
+    record(FAILED, DECODE, request_id, step=engine.step, reason=REASON_CODE["registration_expired"])
 
 
 @tracepoint

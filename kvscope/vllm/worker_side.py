@@ -8,39 +8,19 @@ from typing import Any
 
 from kvscope.probe import recorder
 from kvscope.probe.recorder import record
-from kvscope.probe.vocabulary import (
-    LEG_CODE,
-    MOMENT_CODE,
-    STATE_CODE,
-    UNKNOWN,
-)
+from kvscope.probe.vocabulary import LEG_CODE, MOMENT_CODE, STATE_CODE, UNKNOWN
 from kvscope.vllm.guard import tracepoint
 from kvscope.vllm.scheduler_side import blocks_in
 from kvscope.vllm.steps import StepFold
 
 PREFILL, DECODE, ENGINE = LEG_CODE["prefill"], LEG_CODE["decode"], LEG_CODE["engine"]
-HANDED, STAGED, MATCHED = (
-    MOMENT_CODE["handed"],
-    MOMENT_CODE["staged"],
-    MOMENT_CODE["matched"],
-)
+HANDED, STAGED, MATCHED = (MOMENT_CODE["handed"], MOMENT_CODE["staged"], MOMENT_CODE["matched"])
 REGISTRATION_SENT = MOMENT_CODE["registration_sent"]
 REGISTRATION_RECEIVED = MOMENT_CODE["registration_received"]
-HANDSHAKE_BEGUN, HANDSHAKE_ENDED = (
-    MOMENT_CODE["handshake_begun"],
-    MOMENT_CODE["handshake_ended"],
-)
-POST_BEGUN, PREPARED, POSTED = (
-    MOMENT_CODE["post_begun"],
-    MOMENT_CODE["prepared"],
-    MOMENT_CODE["posted"],
-)
+HANDSHAKE_BEGUN, HANDSHAKE_ENDED = (MOMENT_CODE["handshake_begun"], MOMENT_CODE["handshake_ended"])
+POST_BEGUN, PREPARED, POSTED = (MOMENT_CODE["post_begun"], MOMENT_CODE["prepared"], MOMENT_CODE["posted"])
 PENDING_SEEN, DONE_SEEN = MOMENT_CODE["pending_seen"], MOMENT_CODE["done_seen"]
-NOTIFIED, NOTICED, FAILED = (
-    MOMENT_CODE["notified"],
-    MOMENT_CODE["noticed"],
-    MOMENT_CODE["failed"],
-)
+NOTIFIED, NOTICED, FAILED = (MOMENT_CODE["notified"], MOMENT_CODE["noticed"], MOMENT_CODE["failed"])
 
 # More open transfers than any worker has; past it, memory of them is dropped rather than grown.
 MAX_OPEN = 65536
@@ -120,10 +100,7 @@ def connector_begun(scheduler_output: Any) -> None:
     worker.step_begin = worker.forward_begin = worker.forward_end = monotonic_ns()
     meta = scheduler_output.kv_connector_metadata
     worker.step = getattr(meta, "kvs_step", 0)
-    worker.batch = (
-        len(scheduler_output.num_scheduled_tokens),
-        scheduler_output.total_num_scheduled_tokens,
-    )
+    worker.batch = (len(scheduler_output.num_scheduled_tokens), scheduler_output.total_num_scheduled_tokens)
     legs = getattr(meta, "kvs_legs", None)
     if legs:
         worker.legs.update(legs)
@@ -171,15 +148,7 @@ def registration_handed(connector: Any, request_id: Any, registration: Any, meta
 def blocks_handed(connector: Any, request_id: Any, block_ids: Any, metadata: Any) -> None:
     """P's forward thread gives finished blocks to the writer."""
     step = getattr(metadata, "kvs_step", 0)
-    record(
-        HANDED,
-        PREFILL,
-        request_id,
-        0,
-        blocks_in(block_ids),
-        rank=connector.tp_rank,
-        step=step,
-    )
+    record(HANDED, PREFILL, request_id, 0, blocks_in(block_ids), rank=connector.tp_rank, step=step)
 
 
 @tracepoint
@@ -247,14 +216,7 @@ def matched(connector: Any, request_id: Any, registration: Any) -> None:
 @tracepoint
 def handshake_begun(connector: Any, engine_id: Any) -> None:
     """A handshake with a peer engine is about to be submitted."""
-    record(
-        HANDSHAKE_BEGUN,
-        ENGINE,
-        None,
-        0,
-        recorder.text(engine_id),
-        rank=connector.tp_rank,
-    )
+    record(HANDSHAKE_BEGUN, ENGINE, None, 0, recorder.text(engine_id), rank=connector.tp_rank)
 
 
 @tracepoint
@@ -267,16 +229,7 @@ def handshake_measured(_connector: Any, engine_id: Any, rtt: Any, offset: Any) -
 def handshake_ended(connector: Any, engine_id: Any) -> None:
     """The handshake is over; without a round trip it failed."""
     rtt, offset = worker.rtt.pop(engine_id, (UNKNOWN, UNKNOWN))
-    record(
-        HANDSHAKE_ENDED,
-        ENGINE,
-        None,
-        0,
-        recorder.text(engine_id),
-        rtt,
-        offset,
-        rank=connector.tp_rank,
-    )
+    record(HANDSHAKE_ENDED, ENGINE, None, 0, recorder.text(engine_id), rtt, offset, rank=connector.tp_rank)
 
 
 # --- transfer ------------------------------------------------------------------------------------
@@ -288,15 +241,7 @@ def post_begun(connector: Any, request_id: Any, engine_id: Any, blocks: Any) -> 
     count = blocks_in(getattr(blocks, "local_block_ids", blocks))
     if count:
         leg = _poster_leg(connector, request_id)
-        record(
-            POST_BEGUN,
-            leg,
-            request_id,
-            0,
-            count,
-            recorder.text(engine_id),
-            rank=connector.tp_rank,
-        )
+        record(POST_BEGUN, leg, request_id, 0, count, recorder.text(engine_id), rank=connector.tp_rank)
 
 
 @tracepoint
@@ -359,14 +304,7 @@ def transfer_done(connector: Any, request_id: Any, handle: Any, telemetry: Any) 
     pending = worker.pending.pop(id(handle), 0)
     peer_rank = worker.peer_rank.pop(id(handle), 0)
     if pending:
-        record(
-            PENDING_SEEN,
-            leg,
-            request_id,
-            pending,
-            rank=connector.tp_rank,
-            peer_rank=peer_rank,
-        )
+        record(PENDING_SEEN, leg, request_id, pending, rank=connector.tp_rank, peer_rank=peer_rank)
     record(
         DONE_SEEN,
         leg,
@@ -403,11 +341,5 @@ def noticed(connector: Any, request_id: Any) -> None:
 def receive_done(connector: Any, request_id: Any) -> None:
     """Pull: the forward thread takes a finished read into account (push did so on notification)."""
     if not is_push(connector):
-        record(
-            NOTICED,
-            reader_leg(request_id),
-            request_id,
-            rank=connector.tp_rank,
-            step=worker.step,
-        )
+        record(NOTICED, reader_leg(request_id), request_id, rank=connector.tp_rank, step=worker.step)
         worker.legs.pop(request_id, None)
