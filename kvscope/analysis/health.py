@@ -12,6 +12,9 @@ from kvscope.probe.reader import Header
 WALL_STEP_NS = 50_000_000
 """How far the wall clock may have moved against the monotonic one before it is worth a word."""
 
+SLOW_CLOCKS = ("hpet", "acpi_pm", "jiffies", "refined-jiffies", "xen")
+"""Clock sources that the kernel does not let a program read by itself."""
+
 INSTRUMENTED, PARTLY, OFF, NOT, FRONT = "instrumented", "partly", "off", "not instrumented", "front end"
 
 
@@ -61,6 +64,15 @@ def wall_moved(header: Header, clock: Clock) -> int | None:
     if header.boot_id != clock.boot_id:
         return None
     return (clock.realtime_ns - header.realtime_ns) - (clock.monotonic_ns - header.monotonic_ns)
+
+
+def clock_source_finding(clock: Clock) -> Finding | None:
+    """A clock source that makes each moment dear, if this host has one."""
+    if clock.source not in SLOW_CLOCKS:
+        return None
+    return Finding(
+        f"the clock source {clock.source} costs a system call for each moment", "have the kernel use tsc or kvm-clock"
+    )
 
 
 def _state(seen: Sighting) -> tuple[str, tuple[Finding, ...]]:

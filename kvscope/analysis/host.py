@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from kvscope.analysis.health import Diagnosis, diagnose
-from kvscope.analysis.sighting import Clock, Place, RingSeen, RingThread, Sighting
+from kvscope.analysis.health import Diagnosis, clock_source_finding, diagnose
+from kvscope.analysis.sighting import Clock, Finding, Place, RingSeen, RingThread, Sighting
 from kvscope.model.errors import InputError
 from kvscope.probe import ring as probe_ring
 from kvscope.probe.reader import RingError, RingFile
@@ -32,6 +32,11 @@ class HostSeen:
     diagnoses: tuple[Diagnosis, ...]
     dead: int
     """Ring files that dead processes left."""
+
+    @property
+    def finding(self) -> Finding | None:
+        """What is wrong with the host itself, if anything."""
+        return clock_source_finding(self.clock)
 
 
 def look_over(run_dir: Path, proc: Path = PROC, system: Path = SYSTEM) -> HostSeen:

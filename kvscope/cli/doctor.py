@@ -52,7 +52,12 @@ def as_json(host: HostSeen) -> dict[str, Any]:
     """The answer for programs."""
     return {
         "version": VERSION,
-        "host": {**asdict(host.clock), "run_dir": asdict(host.place), "dead_rings": host.dead},
+        "host": {
+            **asdict(host.clock),
+            "run_dir": asdict(host.place),
+            "dead_rings": host.dead,
+            "finding": host.finding and asdict(host.finding),
+        },
         "processes": [_process_json(each) for each in host.diagnoses],
     }
 
@@ -77,6 +82,8 @@ def as_text(host: HostSeen) -> Iterator[str]:
     """The answer for people."""
     free = "" if host.place.free_bytes is None else f", {host.place.free_bytes / MIB:,.0f} MiB free"
     yield f"clock {host.clock.source or 'unknown'}, rings in {host.place.path}{free}"
+    if host.finding:
+        yield f"{host.finding.what}\n  -> {host.finding.do}"
     if host.dead:
         yield f"{host.dead} dead processes left rings there: `kvscope rings --clean` removes them"
     for found in host.diagnoses:

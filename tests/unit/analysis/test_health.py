@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kvscope.analysis.health import FRONT, INSTRUMENTED, NOT, OFF, PARTLY, diagnose
+from kvscope.analysis.health import FRONT, INSTRUMENTED, NOT, OFF, PARTLY, clock_source_finding, diagnose
 from kvscope.analysis.sighting import Clock, Place, RingSeen, Sighting
 from kvscope.probe.reader import Header
 from kvscope.sources.packages import Packages
@@ -143,3 +143,10 @@ def test_a_step_of_the_wall_clock_is_said_and_one_across_a_boot_is_not_known() -
 def test_a_ring_without_a_process_in_sight_is_still_diagnosed() -> None:
     found = diagnose(Sighting(None, RING, PLACE), CLOCK)
     assert (found.state, found.pid, found.engine) == (INSTRUMENTED, 7, "p0")
+
+
+def test_a_slow_clock_source_is_said() -> None:
+    assert clock_source_finding(CLOCK) is None
+    found = clock_source_finding(replace(CLOCK, source="hpet"))
+    assert found is not None
+    assert "hpet" in found.what
