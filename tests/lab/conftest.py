@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -12,20 +11,14 @@ from kvscope.lab.pair import Pair, PairOptions
 from kvscope.lab.progress import Plain
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def push_pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    """A pair with the push connector, started once: it takes a minute."""
+    """A pair with the push connector, started once for a module: it takes a minute."""
     with Pair(PairOptions(connector="push"), tmp_path_factory.mktemp("push"), Plain()) as pair:
         yield pair
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def push_router(push_pair: Pair) -> RouterProcess:
     """Our router in front of it."""
     return push_pair.router("early")
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """For what a run leaves."""
-    return tmp_path / "run"

@@ -1,19 +1,16 @@
-"""A real pair: it serves what one engine alone would, and leaves nothing behind."""
+"""A real pair serves what one engine alone would."""
 
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import pytest
 
-from kvscope.lab import affinity, client
+from kvscope.lab import affinity
 from kvscope.lab.client import ClientRecord
 from kvscope.lab.front import RouterProcess
 from kvscope.lab.load import LoadOptions, plan, with_prompts
-from kvscope.lab.pair import Pair, PairOptions
-from kvscope.lab.progress import Plain
-from kvscope.lab.run import RunOptions, run
+from kvscope.lab.pair import Pair
 from kvscope.sources.rings import read_rings
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(900)]
@@ -62,16 +59,3 @@ def test_each_engine_has_cores_of_its_own_and_its_spinner_little_say(push_pair: 
 def test_engines_and_router_are_seen_by_their_names(push_pair: Pair, push_router: RouterProcess) -> None:
     push_pair.load(LOAD, push_router.url)
     assert {process.engine for process in read_rings(push_pair.run_dir).processes} == {"p0", "d0", "router"}
-
-
-def test_a_pull_run_leaves_recording_client_s_view_and_no_process(folder: Path) -> None:
-    options = RunOptions(PairOptions(connector="pull"), LOAD)
-    result = run(options, folder, Plain())
-    assert not result.failed
-    assert (result.lost, result.faults) == (0, ())
-    assert result.events > 20 * len(result.records)
-    assert client.read(folder / "client.jsonl") == list(result.records)
-    assert result.recording is not None
-    assert result.recording.stat().st_size > 0
-    assert not result.run_dir.exists()
-    assert not (folder / "pair.json").exists()
