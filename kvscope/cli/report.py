@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Sources, what to judge by, how much to show, how it looks."""
     add_sources(parser)
     parser.add_argument("--slo", metavar="LIMITS", help="objectives to judge by: ttft=800ms,tpot=30ms")
-    parser.add_argument("--last", metavar="TIME", help="only requests whose first token lies in the last 60s, 5m, …")
+    parser.add_argument("--last", metavar="TIME", help="only requests whose first token lies in the last 60s, 5m, ..")
     parser.add_argument("--by-stage", action="store_true", help="every stage, exposed and hidden; nothing folded")
     parser.add_argument("--slowest", type=int, default=5, metavar="N", help="how many to list (default: 5)")
     parser.add_argument("--json", action="store_true", help="everything as one JSON document (docs/json.md)")

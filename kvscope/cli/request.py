@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from kvscope.cli.sources_arguments import add_sources, open_named
-from kvscope.cli.terminal import add_looks, console_for, page_for, show
+from kvscope.cli.terminal import UNSEEN, add_looks, console_for, page_for, show
 from kvscope.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def ids(splits: Splits, row: int) -> tuple[str, ...]:
 def _listed(splits: Splits, row: int) -> str:
     found = splits[row]
     ttft = "" if found.ttft_ns is None else f"  TTFT {found.ttft_ns / 1e6:,.1f} ms"
-    return f"{found.request}  {found.shape}  {found.state.replace('_', '-')}{ttft}"
+    return f"{found.request.translate(UNSEEN)}  {found.shape}  {found.state.replace('_', '-')}{ttft}"
 
 
 def _print_page(args: argparse.Namespace, events: Events, found: RequestSplit) -> int:

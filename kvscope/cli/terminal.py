@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 PIPE_WIDTH = 100
 NARROWEST, WIDEST = 60, 300
+UNSEEN = dict.fromkeys((*range(32), 127, *range(128, 160)), "?")
+"""Control characters: whoever names a request must not steer the terminal of who looks at it."""
 ASCII_RULE, LINE_RULE = "-", "\u2500"
 
 
@@ -50,10 +52,15 @@ def page_for(console: Console, plain: bool) -> Page:
 
 
 def show(console: Console, page: Page, plain: bool) -> None:
-    """Print the page. Without colour there are no control codes at all."""
+    """Print the page. Into a pipe, or plain, there are no control codes; from ids there never are."""
     for line in page.lines:
-        text = line.plain if plain or not console.is_terminal else line
-        console.print(text, no_wrap=True, crop=False, overflow="ignore", soft_wrap=True)
+        line.plain = line.plain.translate(UNSEEN)
+        if plain:
+            print(line.plain.encode("ascii", "backslashreplace").decode())
+        elif not console.is_terminal:
+            print(line.plain)
+        else:
+            console.print(line, no_wrap=True, crop=False, overflow="ignore", soft_wrap=True)
 
 
 def _pipe_width() -> int | None:

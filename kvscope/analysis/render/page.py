@@ -39,7 +39,11 @@ class Page:
     def heading(self, title: str, remark: str = "") -> None:
         """A section's title, with what it is in a few words."""
         self.line()
-        self.line(Text.assemble((title, HEADING), ("  " + remark if remark else "", QUIET)))
+        if len(title) + 2 + len(remark) > self.width:
+            self.line(title, HEADING)
+            self.prose(remark, style=QUIET)
+        else:
+            self.line(Text.assemble((title, HEADING), ("  " + remark if remark else "", QUIET)))
 
     def prose(self, text: str, indent: int = 0, hang: int | None = None, style: str = "") -> None:
         """A paragraph, wrapped; later lines are indented by `hang`."""

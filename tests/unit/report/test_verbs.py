@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -28,9 +31,26 @@ def test_a_report_into_a_pipe_has_no_control_codes(capsys: pytest.CaptureFixture
     assert "HYPOTHETICAL" in text
 
 
-def test_the_next_command_can_be_typed(capsys: pytest.CaptureFixture[str], recording: Path) -> None:
-    import shlex
+def test_an_id_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "rude.jsonl"
+    rude = "\n".join(lines(fleet(LATE, 1))).replace("cmpl-00000000-0-", "cmpl-\\u001b[2J\\u00e9-")
+    path.write_text(rude + "\n")
+    assert main(["request", "bbbbbbbb", str(path), "--plain"]) == 0
+    text = capsys.readouterr().out
+    assert "\x1b" not in text
+    assert "cmpl-?[2J\\xe9-bbbbbbbb" in text
 
+
+def test_a_reader_that_goes_away_is_no_fault(recording: Path) -> None:
+    command = [sys.executable, "-m", "kvscope", "report", str(recording)]
+    writer = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert writer.stdout is not None
+    writer.stdout.close()
+    _, complaints = writer.communicate(timeout=60)
+    assert (writer.returncode, complaints) == (141, b"")
+
+
+def test_the_next_command_can_be_typed(capsys: pytest.CaptureFixture[str], recording: Path) -> None:
     assert main(["report", str(recording), "--plain", "--width", "200"]) == 0
     command = capsys.readouterr().out.rpartition("next  ")[2].strip()
     words = shlex.split(command)
