@@ -45,7 +45,7 @@ test: engines ## every test, those on real vLLM engines too
 	$(BIN)/pytest
 
 bench: $(READY) ## what an event costs, what a request costs, how fast the analysis is
-	@set -e; for script in $$(grep -l __main__ benchmarks/*.py); do echo "== $$script"; $(BIN)/python $$script; done
+	$(BIN)/python benchmarks
 
 demo: $(READY) ## a real prefill/decode pair on this machine, 60 requests, and where their time went
 	$(BIN)/kvscope lab run --connector push --dispatch early --requests 60 --rate 2 --input-tokens 1000
