@@ -212,12 +212,13 @@ def reserved(connector: Any, request: Any, local_block_ids: Any, num_external_to
 @tracepoint
 def scheduled(_scheduler: Any, request: Any, num_new_tokens: Any, num_computed_tokens: Any) -> None:
     """It is in the batch of a step: first prompt tokens on P, decode start on D; or it came back."""
-    seen = _seen(request)
+    request_id = request.request_id
+    seen = engine.seen.get(request_id) or _seen(request)
     moment = RESUMED if seen.scheduled else SCHEDULED
     seen.scheduled, seen.held = True, 0
-    record(moment, seen.leg, request.request_id, 0, num_new_tokens, num_computed_tokens, step=engine.step)
+    record(moment, seen.leg, request_id, 0, num_new_tokens, num_computed_tokens, step=engine.step)
     if num_computed_tokens + num_new_tokens < request.num_prompt_tokens:
-        engine.chunked[request.request_id] = engine.step
+        engine.chunked[request_id] = engine.step
 
 
 @tracepoint
@@ -290,12 +291,13 @@ def computed(_connector: Any, request: Any, block_ids: Any) -> None:
 @tracepoint
 def finished(_scheduler: Any, request: Any) -> None:
     """The request is over; its blocks may not be free yet."""
-    seen = _seen(request)
+    request_id = request.request_id
+    seen = engine.seen.get(request_id) or _seen(request)
     reason = FINISH_REASON.get(request.status.name, REASON_CODE["error"])
     record(
         FINISHED,
         seen.leg,
-        request.request_id,
+        request_id,
         0,
         seen.tokens,
         seen.largest_gap if seen.tokens > 1 else UNKNOWN,
@@ -315,9 +317,10 @@ def released(_scheduler: Any, request: Any) -> None:
 @tracepoint
 def ready(scheduler: Any, request: Any) -> None:
     """The scheduler was told that its KV is there (or that loading it failed and it is to be recomputed)."""
-    failed = request.request_id in scheduler.failed_recving_kv_req_ids
+    request_id = request.request_id
+    failed = request_id in scheduler.failed_recving_kv_req_ids
     flags = layout.FLAG_RECOMPUTE if failed else 0
-    record(READY, _leg(request.request_id), request.request_id, step=engine.step, flags=flags)
+    record(READY, _leg(request_id), request_id, step=engine.step, flags=flags)
 
 
 @tracepoint
