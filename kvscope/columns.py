@@ -76,6 +76,7 @@ def gather_columns(legs: Legs, joined: Joined, ranks: Ranks) -> Columns:
             code = MOMENT_CODE[node.moment]
             seat = joined.registration if node.name == "registration_received" else seats[node.leg]
             at[index] = (last if code in _LAST else first)[seat, code]
+    _registration_that_matched(legs, at, last[joined.registration, MOMENT_CODE["registration_received"]])
     time = np.where(at == NONE, UNKNOWN, np.ascontiguousarray(legs.rows["t"])[at])
     push = (time[[NODE[name] for name in _PUSH_ONLY]] != UNKNOWN).any(axis=0)
     steps = _mend_arrivals(legs, at, time)
@@ -94,6 +95,16 @@ def _by_leg(legs: Legs, keep: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     first.reshape(-1)[slot[begins]] = kept[begins]
     last.reshape(-1)[slot[ends]] = kept[ends]
     return first, last
+
+
+def _registration_that_matched(legs: Legs, at: np.ndarray, last: np.ndarray) -> None:
+    """Of several registrations under one id, the one that prefill matched is the last before the match."""
+    received, matched = NODE["registration_received"], NODE["matched"]
+    t = legs.rows["t"]
+    for row in np.flatnonzero((at[received] != last) & (at[matched] != NONE)).tolist():
+        drained = np.arange(at[received, row], last[row] + 1)
+        drained = drained[t[drained] <= t[at[matched, row]]]
+        at[received, row] = drained[-1] if len(drained) else at[received, row]
 
 
 def _schedule_after_ready(legs: Legs, first: np.ndarray) -> None:

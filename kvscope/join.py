@@ -88,7 +88,7 @@ def _registrations(legs: Legs, prefill: np.ndarray, decode: np.ndarray, peer: np
     requests = np.append(legs.request, np.uint64(0))
     found = np.full(len(prefill), NONE)
     for leg in (prefill, decode):
-        seen = legs.find(engine, requests[leg], REGISTRATION)
+        seen = legs.find(engine, requests[leg], REGISTRATION, np.zeros(len(leg), np.int64))
         found = np.where((leg != NONE) & (seen != NONE), seen, found)
     return found
 
@@ -134,14 +134,14 @@ def _by_moment(legs: Legs) -> tuple[np.ndarray, np.ndarray, int]:
 def _other(legs: Legs, at: np.ndarray, moment: str, role: int) -> tuple[np.ndarray, int]:
     """The leg that each row's peer key means: on the engine it names, else the only one with that id."""
     engine, peer = _named(legs, at, moment), legs.rows["peer"][at]
-    exact = legs.find(np.maximum(engine, 0), peer, role)
     mine = np.flatnonzero(legs.role == role)
-    mine = mine[np.argsort(legs.request[mine], kind="stable")]
-    requests = legs.request[mine]
-    low, high = np.searchsorted(requests, peer, "left"), np.searchsorted(requests, peer, "right")
-    only = np.where(high - low == 1, np.append(mine, NONE)[low], NONE)
+    pairs = np.unique(np.stack((legs.request[mine], legs.engine[mine].astype(np.uint64)), axis=1), axis=0)
+    low, high = (np.searchsorted(pairs[:, 0], peer, side) for side in ("left", "right"))
+    only = np.append(pairs[:, 1].astype(np.int64), NONE)[np.where(high - low == 1, low, len(pairs))]
     untold = engine == NOT_TOLD
-    return np.where(untold, only, np.where(engine >= 0, exact, NONE)), int((untold & (high - low > 1)).sum())
+    engine = np.where(untold, only, engine)
+    exact = legs.find(np.maximum(engine, 0), peer, role, legs.rows["t"][at])
+    return np.where(engine >= 0, exact, NONE), int((untold & (high - low > 1)).sum())
 
 
 def _by_base_id(legs: Legs, partner: np.ndarray, told: np.ndarray) -> int:
@@ -194,10 +194,21 @@ def _retried(legs: Legs, prefill: np.ndarray, decode: np.ndarray, stale: np.ndar
 def _routers(legs: Legs, prefill: np.ndarray, decode: np.ndarray) -> tuple[np.ndarray, int]:
     """(n,) the router leg of each row by the id the router gave, and how many router legs found none."""
     found = np.full(len(prefill), NONE)
-    by_text = {legs.text(leg): leg for leg in np.flatnonzero(legs.role == ROUTER).tolist()}
+    by_text: defaultdict[str, list[int]] = defaultdict(list)
+    begun = _begun(legs)
+    for leg in sorted(np.flatnonzero(legs.role == ROUTER).tolist(), key=begun.__getitem__):
+        by_text[legs.text(leg)].append(leg)
     if not by_text:
         return found, 0
     for row, leg in enumerate(np.where(decode == NONE, prefill, decode).tolist()):
         text = legs.text(leg)
-        found[row] = by_text.get(text, by_text.get(router_id(text), NONE))
-    return found, len(by_text) - len(np.unique(found[found != NONE]))
+        attempts = by_text.get(text) or by_text.get(router_id(text)) or [NONE]
+        under_way = [attempt for attempt in attempts if attempt != NONE and begun[attempt] <= begun[leg]]
+        found[row] = under_way[-1] if under_way else attempts[0]
+    return found, sum(map(len, by_text.values())) - len(np.unique(found[found != NONE]))
+
+
+def _begun(legs: Legs) -> np.ndarray:
+    """(legs,) the first moment of each leg."""
+    first = np.flatnonzero(np.diff(legs.leg, prepend=-1))
+    return np.minimum.reduceat(legs.rows["t"], first) if len(first) else np.empty(0, np.int64)

@@ -17,6 +17,7 @@ REGISTRATION = len(LEG_CODE)
 NONE = -1
 _FAR = 2**62
 _RECEIVED = MOMENT_CODE["registration_received"]
+_STARTS = (MOMENT_CODE["arrived"], MOMENT_CODE["received"])
 
 _MIX = np.uint64(0x9E37_79B9_7F4A_7C15)
 _STIR = np.uint64(0xBF58_476D_1CE4_E5B9)
@@ -38,16 +39,26 @@ class Legs:
     """(legs,) u8: request key"""
     role: np.ndarray
     """(legs,) u1: PREFILL, DECODE, ROUTER, ENGINE or REGISTRATION"""
+    again: dict[int, list[tuple[int, int]]]
+    """hash of a leg's first attempt -> (when it began, hash) of the later ones under the same id"""
     engines: Engines
     texts: dict[int, str]
     tally: Tally
 
-    def find(self, engine: np.ndarray, request: np.ndarray, role: int) -> np.ndarray:
-        """Leg index of each (engine, request) in that role, or NONE."""
+    def find(self, engine: np.ndarray, request: np.ndarray, role: int, when: np.ndarray) -> np.ndarray:
+        """Leg index of each (engine, request) in that role, or NONE; of several attempts the one under way."""
         wanted = leg_hash(engine, request, np.full(len(request), role, np.uint8))
+        if self.again:
+            wanted = np.array(
+                [self._attempt(one, t) for one, t in zip(wanted.tolist(), when.tolist(), strict=True)], np.uint64
+            )
         at = np.searchsorted(self.hash, wanted)
         at[at == len(self.hash)] = 0
         return np.where(self.hash[at] == wanted, at, NONE) if len(self.hash) else np.full(len(request), NONE)
+
+    def _attempt(self, first: int, when: int) -> int:
+        begun = [hashed for began, hashed in self.again.get(first, ()) if began <= when]
+        return begun[-1] if begun else first
 
     def of(self, moment: int, role: int) -> np.ndarray:
         """Row indices of one moment in one role."""
@@ -70,7 +81,7 @@ def gather_legs(events: Events) -> Legs:
     rows, out_of_bounds = within_bounds(events)
     role = roles(rows)
     engine = engines.of_process[rows["process"]] if len(rows) else np.empty(0, np.int32)
-    hashes = leg_hash(engine, rows["request"], role)
+    hashes, again = by_attempt(rows, leg_hash(engine, rows["request"], role))
     order = _order(rows, hashes)
     order, duplicates = _without_duplicates(rows, hashes, order)
     rows, hashes, role = rows[order], hashes[order], role[order]
@@ -88,10 +99,35 @@ def gather_legs(events: Events) -> Legs:
         engine=engine[order][begins],
         request=rows["request"][begins],
         role=role[begins],
+        again=again,
         engines=engines,
         texts=events.texts,
         tally=tally,
     )
+
+
+def starts(rows: np.ndarray) -> np.ndarray:
+    """(n,) bool: the moments that begin a leg, each of which a leg has once."""
+    return np.asarray(np.isin(rows["moment"], _STARTS) & (rows["request"] != 0))
+
+
+def by_attempt(rows: np.ndarray, hashes: np.ndarray) -> tuple[np.ndarray, dict[int, list[tuple[int, int]]]]:
+    """Hashes of their own for what came after a leg began a second time under the same id on the same engine."""
+    at = np.flatnonzero(starts(rows))
+    at = at[np.lexsort((rows["t"][at], hashes[at]))]
+    hashed, t = hashes[at], rows["t"][at]
+    repeated = np.flatnonzero((hashed[1:] == hashed[:-1]) & (t[1:] != t[:-1])) + 1
+    again: dict[int, list[tuple[int, int]]] = {}
+    if not repeated.size:
+        return hashes, again
+    found = hashes.copy()
+    for position in repeated.tolist():
+        first, began = int(hashed[position]), int(t[position])
+        later = again.setdefault(first, [])
+        mixed = (first ^ (len(later) + 1) * int(_STIR)) * int(_MIX) & 0xFFFF_FFFF_FFFF_FFFF
+        found[(hashes == np.uint64(first)) & (rows["t"] >= began)] = mixed
+        later.append((began, mixed))
+    return found, again
 
 
 def roles(rows: np.ndarray) -> np.ndarray:

@@ -13,7 +13,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from kvscope.critical_path import Solution, ordered, solve
-from kvscope.legs import DECODE, ENGINE, NONE, PREFILL, leg_hash, roles, within_bounds
+from kvscope.legs import (
+    DECODE,
+    ENGINE,
+    NONE,
+    PREFILL,
+    REGISTRATION,
+    ROUTER,
+    by_attempt,
+    leg_hash,
+    roles,
+    starts,
+    within_bounds,
+)
 from kvscope.model.engines import gather_engines
 from kvscope.model.events import EVENT, Events, Process
 from kvscope.model.graph import NODE
@@ -22,6 +34,7 @@ from kvscope.model.splits import Splits
 from kvscope.probe.vocabulary import MOMENT_CODE, UNKNOWN
 
 SECOND = 1_000_000_000
+_NEVER = UNKNOWN
 
 _ENDS = np.zeros((256, 8), bool)
 _ENDS[MOMENT_CODE["finished"], DECODE] = True
@@ -41,6 +54,8 @@ class Limits:
     """How often, and after how much silence, requests that did not end on both legs are looked at."""
     give_up_ns: int = 600 * SECOND
     """A request of which nothing was heard for so long is given out as it stands."""
+    linger_ns: int = 60 * SECOND
+    """How long a finished request waits for prefill to free its blocks: the lease, mostly."""
     history_ns: int = 60 * SECOND
     """Steps and handshakes are kept so long: prefill gaps of a longer prefill are not seen."""
     max_rows: int = 2_000_000
@@ -61,10 +76,11 @@ class Stream:
         self._engines = gather_engines(())
         self._texts: dict[int, str] = {}
         self._rows = np.empty(0, EVENT)
-        self._hashes = np.empty(0, np.uint64)
+        self._ids = np.empty(0, np.uint64)  # what each row's engine, id and role come to
+        self._hashes = np.empty(0, np.uint64)  # the same, but for later attempts under one id
         self._scoped = np.empty(0, EVENT)
         self._new: list[np.ndarray] = []
-        self._closed: tuple[set[int], set[int]] = (set(), set())
+        self._closed: tuple[dict[int, int], dict[int, int]] = ({}, {})
         self._uncounted = Tally()
         self._now = UNKNOWN
         self._looked = self._swept = UNKNOWN
@@ -156,17 +172,24 @@ class Stream:
         self._count(Tally(events=int(scoped.sum())))
         rows, role = rows[~scoped], role[~scoped]
         hashes = leg_hash(self._engines.of_process[rows["process"]], rows["request"], role)
-        late = self._late(hashes)
+        late = self._late(rows, hashes)
         self._count(Tally(late=int(late.sum())))
         self._rows = _stack((self._rows, rows[~late]))
-        self._hashes = np.concatenate((self._hashes, hashes[~late]))
+        self._ids = np.concatenate((self._ids, hashes[~late]))
+        self._hashes, _ = by_attempt(self._rows, self._ids)
 
-    def _late(self, hashes: np.ndarray) -> np.ndarray:
-        """(n,) rows of legs that were closed."""
+    def _late(self, rows: np.ndarray, hashes: np.ndarray) -> np.ndarray:
+        """(n,) rows of legs that were closed. One that begins anew under the same id is another request."""
         unique, inverse = np.unique(hashes, return_inverse=True)
         newer, older = self._closed
-        closed = [key in newer or key in older for key in unique.tolist()]
-        return np.array(closed, bool)[inverse] if len(hashes) else np.zeros(0, bool)
+        ends = [max(newer.get(key, _NEVER), older.get(key, _NEVER)) for key in unique.tolist()]
+        end = np.where(np.isin(unique, self._ids), _NEVER, np.array(ends, np.int64))[inverse]
+        anew = starts(rows) | (roles(rows) == REGISTRATION)
+        for key in set(hashes[anew & (end != _NEVER) & (rows["t"] > end)].tolist()):
+            newer.pop(key, None)
+            older.pop(key, None)
+            end[(hashes == np.uint64(key)) & (rows["t"] > end)] = _NEVER
+        return np.asarray(end != _NEVER)
 
     def _events(self, rows: np.ndarray) -> Events:
         """Rows with the steps of the engines that computed a prompt among them in chunks, and the handshakes."""
@@ -204,10 +227,22 @@ class Stream:
         silent = self._now - splits.last_moment[:, 2]
         over = (solution.joined.decode == NONE) & (splits.state != STATES.index(State.UNFINISHED))
         over |= splits.time[:, NODE["D.finished"]] != UNKNOWN
-        done = over & (silent >= self.limits.sweep_ns)
+        pinned = (solution.joined.prefill != NONE) & (splits.time[:, NODE["P.released"]] == UNKNOWN)
+        done = over & (silent >= np.where(pinned, self.limits.linger_ns, self.limits.sweep_ns))
         given_up = ~done & ((silent >= self.limits.give_up_ns) | self._excess(solution, silent))
         self._count(Tally(evicted=int(given_up.sum())))
+        self._drop_strays()
         return self._give_out(solution, _together(solution, done | given_up))
+
+    def _drop_strays(self) -> None:
+        """Router records and registrations that no leg came for."""
+        stray = np.isin(roles(self._rows), (ROUTER, REGISTRATION))
+        stray &= self._rows["t"] <= self._now - self.limits.give_up_ns
+        self._count(Tally(events=int(stray.sum()), unmatched=len(np.unique(self._hashes[stray]))))
+        self._keep(~stray)
+
+    def _keep(self, rows: np.ndarray) -> None:
+        self._rows, self._ids, self._hashes = self._rows[rows], self._ids[rows], self._hashes[rows]
 
     def _excess(self, solution: Solution, silent: np.ndarray) -> np.ndarray:
         """(n,) the longest silent requests, so many that a tenth of the room is free again."""
@@ -225,7 +260,7 @@ class Stream:
             [leg[rows] for leg in (joined.prefill, joined.decode, joined.router, joined.registration)]
         )
         gone = legs.hash[np.unique(gone[gone != NONE])]
-        mine = np.isin(self._hashes, gone)
+        mine = np.isin(self._hashes, gone) & ~self._of_later_attempt(solution, rows)
         splits = ordered(solution.splits.select(rows))
         used = np.isin(legs.leg, np.searchsorted(legs.hash, gone)).sum() if len(gone) else 0
         tally = Tally(
@@ -236,16 +271,27 @@ class Stream:
             order_violations=int(solution.violations[rows].sum()),
         )
         self._count(tally)
-        self._forget(gone, mine)
+        self._forget(mine)
         given, self._uncounted = self._uncounted, Tally()
         return replace(splits, tally=given, texts=_texts_of(splits, self._texts))
 
-    def _forget(self, gone: np.ndarray, mine: np.ndarray) -> None:
-        self._rows, self._hashes = self._rows[~mine], self._hashes[~mine]
+    def _of_later_attempt(self, solution: Solution, rows: np.ndarray) -> np.ndarray:
+        """(held rows,) registrations that came after the requests which are given out: another attempt's."""
+        later = np.zeros(len(self._rows), bool)
+        if not solution.legs.again:
+            return later
+        legs, ends = solution.joined.registration[rows], solution.splits.last_moment[rows, 2]
+        for leg, end in zip(legs[legs != NONE].tolist(), ends[legs != NONE].tolist(), strict=True):
+            later |= (self._hashes == solution.legs.hash[leg]) & (self._rows["t"] > end)
+        return later
+
+    def _forget(self, mine: np.ndarray) -> None:
+        end = int(self._rows["t"][mine].max(initial=_NEVER))
         newer = self._closed[0]
-        newer.update(gone.tolist())
+        newer.update(dict.fromkeys(np.unique(self._ids[mine]).tolist(), end))
+        self._keep(~mine)
         if len(newer) > self.limits.remembered:
-            self._closed = (set(), newer)
+            self._closed = ({}, newer)
         if len(self._texts) > 4096 + 4 * len(self._rows):
             self._texts = self._needed_texts()
 

@@ -183,3 +183,15 @@ def test_the_routers_account_tells_that_decode_knew() -> None:
     told = moments(router, received=0, prefill_returned=106, decode_sent=108)
     assert requests(blind)[D_ID].knew_peer is False
     assert requests(blind + told)[D_ID].knew_peer is True
+
+
+def _spaced(attempts: int) -> Items:
+    return [item for number in range(attempts) for item in later(push_early(), number * 1000)]
+
+
+def test_an_id_that_is_used_again_is_another_request() -> None:
+    """Engines can be told not to make ids their own; a router may give one twice."""
+    router = [moment({"engine": "r", "leg": "router", "request": "x"}, "received", ms) for ms in (-1, 999)]
+    found = list(split(events_of(_spaced(2) + router)))
+    assert [(r.request, r.complete, r.ttft_ns) for r in found] == [(D_ID, True, 137 * MS)] * 2
+    assert [len(r.path) for r in found] == [16, 16]
