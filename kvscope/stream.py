@@ -78,6 +78,7 @@ class Stream:
         self._rows = np.empty(0, EVENT)
         self._ids = np.empty(0, np.uint64)  # what each row's engine, id and role come to
         self._hashes = np.empty(0, np.uint64)  # the same, but for later attempts under one id
+        self._again = np.empty(0, np.uint64)  # ids of which several attempts are held
         self._scoped = np.empty(0, EVENT)
         self._new: list[np.ndarray] = []
         self._closed: tuple[dict[int, int], dict[int, int]] = ({}, {})
@@ -176,7 +177,11 @@ class Stream:
         self._count(Tally(late=int(late.sum())))
         self._rows = _stack((self._rows, rows[~late]))
         self._ids = np.concatenate((self._ids, hashes[~late]))
-        self._hashes, _ = by_attempt(self._rows, self._ids)
+        self._tell_attempts()
+
+    def _tell_attempts(self) -> None:
+        self._hashes, again = by_attempt(self._rows, self._ids)
+        self._again = np.fromiter(again, np.uint64, len(again))
 
     def _late(self, rows: np.ndarray, hashes: np.ndarray) -> np.ndarray:
         """(n,) rows of legs that were closed. One that begins anew under the same id is another request."""
@@ -210,7 +215,7 @@ class Stream:
         role = roles(self._rows)
         legs = (role == PREFILL) | (role == DECODE)
         open_ = legs & ~np.isin(self._hashes, ended)
-        chosen = ~open_
+        chosen = ~open_ & ~np.isin(self._ids, self._again)  # attempts are told apart only side by side
         solution = solve(self._events(self._rows[chosen]), self._now)
         joined = solution.joined
         both = joined.told & (joined.prefill != NONE) & (joined.decode != NONE)
@@ -243,6 +248,8 @@ class Stream:
 
     def _keep(self, rows: np.ndarray) -> None:
         self._rows, self._ids, self._hashes = self._rows[rows], self._ids[rows], self._hashes[rows]
+        if len(self._again):
+            self._tell_attempts()
 
     def _excess(self, solution: Solution, silent: np.ndarray) -> np.ndarray:
         """(n,) the longest silent requests, so many that a tenth of the room is free again."""
@@ -260,11 +267,12 @@ class Stream:
             [leg[rows] for leg in (joined.prefill, joined.decode, joined.router, joined.registration)]
         )
         gone = legs.hash[np.unique(gone[gone != NONE])]
-        mine = np.isin(self._hashes, gone) & ~self._of_later_attempt(solution, rows)
+        ends = _registration_ends(solution, rows)
+        mine = _of(gone, ends, self._hashes, self._rows["t"])
+        used = int(_of(gone, ends, legs.hash[legs.leg], legs.rows["t"]).sum())
         splits = ordered(solution.splits.select(rows))
-        used = np.isin(legs.leg, np.searchsorted(legs.hash, gone)).sum() if len(gone) else 0
         tally = Tally(
-            events=int(used),
+            events=used,
             duplicates=int(mine.sum() - used),
             unmatched=int(splits.in_state(State.UNMATCHED).sum()),
             stale_matches=int(joined.stale[rows].sum()),
@@ -274,16 +282,6 @@ class Stream:
         self._forget(mine)
         given, self._uncounted = self._uncounted, Tally()
         return replace(splits, tally=given, texts=_texts_of(splits, self._texts))
-
-    def _of_later_attempt(self, solution: Solution, rows: np.ndarray) -> np.ndarray:
-        """(held rows,) registrations that came after the requests which are given out: another attempt's."""
-        later = np.zeros(len(self._rows), bool)
-        if not solution.legs.again:
-            return later
-        legs, ends = solution.joined.registration[rows], solution.splits.last_moment[rows, 2]
-        for leg, end in zip(legs[legs != NONE].tolist(), ends[legs != NONE].tolist(), strict=True):
-            later |= (self._hashes == solution.legs.hash[leg]) & (self._rows["t"] > end)
-        return later
 
     def _forget(self, mine: np.ndarray) -> None:
         end = int(self._rows["t"][mine].max(initial=_NEVER))
@@ -308,6 +306,26 @@ _RAW = np.dtype((np.void, EVENT.itemsize))
 def _stack(parts: Sequence[np.ndarray]) -> np.ndarray:
     """Rows one after the other, copied as bytes: field by field it takes five times as long."""
     return np.concatenate([np.ascontiguousarray(part).view(_RAW) for part in parts]).view(EVENT)
+
+
+def _registration_ends(solution: Solution, rows: np.ndarray) -> dict[int, int]:
+    """Of ids used again: registration leg -> the end of the requests given out; what came later is another's."""
+    if not solution.legs.again:
+        return {}
+    ends: dict[int, int] = {}
+    legs, last = solution.joined.registration[rows], solution.splits.last_moment[rows, 2]
+    for leg, end in zip(legs[legs != NONE].tolist(), last[legs != NONE].tolist(), strict=True):
+        key = int(solution.legs.hash[leg])
+        ends[key] = max(end, ends.get(key, end))
+    return ends
+
+
+def _of(gone: np.ndarray, ends: dict[int, int], hashes: np.ndarray, t: np.ndarray) -> np.ndarray:
+    """(n,) rows of the legs that go."""
+    mine = np.isin(hashes, gone)
+    for key, end in ends.items():
+        mine &= (hashes != np.uint64(key)) | (t <= end)
+    return mine
 
 
 def _together(solution: Solution, rows: np.ndarray) -> np.ndarray:

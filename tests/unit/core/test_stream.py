@@ -163,3 +163,27 @@ def test_what_a_process_lost_is_counted_once() -> None:
 def test_an_empty_stream() -> None:
     stream = Stream(Limits())
     assert (stream.feed(parse_jsonl([]).events), len(stream.waiting()), stream.close()) == ([], 0, [])
+
+
+def test_an_id_that_is_used_again_is_another_request() -> None:
+    """Whether the first was closed by then or not."""
+    ends = [moment(D_LEG, "finished", 140), moment(D_LEG, "released", 141)]
+    attempt = [*push_early(), *ends]
+    for apart in (1000, 20_000):
+        again = [{**i, "t": i["t"] + apart * MS} for i in attempt]
+        again = [{**i, "looked": i["looked"] + apart * MS} if "looked" in i else i for i in again]
+        stream = Stream(Limits())
+        parts = [splits for part in (attempt, again) for splits in stream.feed(events_of(part))]
+        parts += stream.close()
+        assert [request.ttft_ns for splits in parts for request in splits] == [136 * MS] * 2
+        assert stream.tally == Tally(events=2 * len(attempt))
+
+
+def test_records_of_a_router_in_front_of_dark_engines_do_not_pile_up() -> None:
+    stream = Stream(Limits(give_up_ns=10 * SECOND))
+    router = {"engine": "r", "leg": "router"}
+    for second in range(100):
+        stream.feed(events_of([moment({**router, "request": f"x{second}"}, "received", second * 1000)]))
+        assert stream.held < 25
+    stream.close()
+    assert stream.tally.unmatched > 70
