@@ -116,35 +116,45 @@ def rounds_of(benches: Mapping[str, Bench], given: argparse.Namespace) -> Iterat
         yield found
 
 
-def verdict(quantity: str, rounds: Sequence[Mapping[str, Seen]], seed: int) -> dict[str, object]:
-    """One quantity's ratios and whether they pass."""
+@dataclass(frozen=True)
+class Verdict:
+    """What came of one quantity."""
 
-    def ratio(block: str) -> Ratio:
-        return compared(
-            [(Block(getattr(r[block], quantity)), Block(getattr(r[STOCK], quantity))) for r in rounds], seed
+    quantity: str
+    stock: float
+    """Seconds: median over the stock blocks."""
+    tested: Ratio
+    same: Ratio
+    """Stock over stock, from as many blocks."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether the cost is small enough, and the run steady enough to say so."""
+        return self.tested.high <= HIGHEST and self.tested.width <= WIDEST * self.same.width
+
+    def line(self) -> str:
+        """The figures in one line."""
+        return (
+            f"{self.quantity.upper()}  {self.stock * 1e3:7.1f} ms stock   x {shown(self.tested)}"
+            f"   stock/stock {shown(self.same)}   sees {self.tested.smallest_effect:.1%}"
+            f"   widths {self.tested.width / self.same.width:.2f}   {'pass' if self.passed else 'FAIL'}"
         )
 
-    tested, same = ratio(TESTED), ratio(AGAIN)
-    stock = statistics.median(getattr(found[STOCK], quantity) for found in rounds)
-    return {
-        "stock_median_s": stock,
-        "tested_over_stock": asdict(tested),
-        "stock_over_stock": asdict(same),
-        "smallest_effect": tested.smallest_effect,
-        "widths": tested.width / same.width,
-        "passed": tested.high <= HIGHEST and tested.width <= WIDEST * same.width,
-    }
+    def told(self) -> dict[str, object]:
+        """Everything, for JSON."""
+        return {**asdict(self), "smallest_effect": self.tested.smallest_effect, "passed": self.passed}
 
 
-def line(quantity: str, found: Mapping[str, object]) -> str:
-    """The figures of one quantity in one line."""
-    tested, same = (Ratio(**found[name]) for name in ("tested_over_stock", "stock_over_stock"))  # type: ignore[arg-type]
-    return (
-        f"{quantity.upper()}  {float(str(found['stock_median_s'])) * 1e3:7.1f} ms stock"
-        f"   x {tested.value:.4f} [{tested.low:.4f}, {tested.high:.4f}]"
-        f"   stock/stock {same.value:.4f} [{same.low:.4f}, {same.high:.4f}]"
-        f"   could see {tested.smallest_effect:+.1%}   {'pass' if found['passed'] else 'FAIL'}"
-    )
+def shown(ratio: Ratio) -> str:
+    """A ratio and its interval."""
+    return f"{ratio.value:.4f} [{ratio.low:.4f}, {ratio.high:.4f}]"
+
+
+def verdict(quantity: str, rounds: Sequence[Mapping[str, Seen]], seed: int) -> Verdict:
+    """Compare the blocks of each round."""
+    figures = [{block: Block(getattr(seen, quantity)) for block, seen in found.items()} for found in rounds]
+    tested, same = (compared([(each[block], each[STOCK]) for each in figures], seed) for block in (TESTED, AGAIN))
+    return Verdict(quantity, statistics.median(each[STOCK].mean for each in figures), tested, same)
 
 
 def measure(given: argparse.Namespace) -> int:
@@ -155,15 +165,16 @@ def measure(given: argparse.Namespace) -> int:
         name = "second stock" if given.null else "instrumented"
         other = started(stack, name, tested, given.dispatch)
         rounds = list(rounds_of({STOCK: stock, AGAIN: stock, TESTED: other}, given))
-    found = {quantity: verdict(quantity, rounds, given.seed) for quantity in ("ttft", "tpot")}
+    found = [verdict(quantity, rounds, given.seed) for quantity in ("ttft", "tpot")]
     print(f"\n{name} over stock, {given.connector} {given.dispatch}, {len(rounds)} rounds of 3 x {given.requests}")
-    for quantity, figures in found.items():
-        print(line(quantity, figures))
+    for each in found:
+        print(each.line())
     print(f"passes: upper end <= {HIGHEST}, and no wider than {WIDEST} x stock/stock")
     if given.output:
-        everything = {"options": vars(given), "rounds": [{k: asdict(v) for k, v in r.items()} for r in rounds]}
-        given.output.write_text(json.dumps(everything | found, indent=1, default=str))
-    return 0 if all(figures["passed"] for figures in found.values()) else 1
+        blocks = [{name: asdict(block) for name, block in each.items()} for each in rounds]
+        told = {"options": vars(given), "verdicts": [each.told() for each in found], "rounds": blocks}
+        given.output.write_text(json.dumps(told, indent=1, default=str))
+    return 0 if all(each.passed for each in found) else 1
 
 
 def main() -> int:
