@@ -1,6 +1,6 @@
 """What instrumentation costs a client: TTFT and TPOT of a real pair, instrumented over stock, in one run.
 
-python benchmarks/serving_cost.py [--blocks 60] [--requests 30] [--rate 2] [--connector push] [--null]
+python benchmarks/serving_cost.py [--blocks 120] [--requests 12] [--rate 2] [--connector push] [--null]
 
 Two pairs are up at once; while one is measured, the other's processes are stopped (SIGSTOP), so that going
 from one to the other takes no time. A round is three blocks in random order: stock, instrumented, and stock
@@ -180,8 +180,8 @@ def measure(given: argparse.Namespace) -> int:
 def main() -> int:
     """Parse the arguments and measure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--blocks", type=int, default=60, help="in all, three to a round")
-    parser.add_argument("--requests", type=int, default=30, help="in a block")
+    parser.add_argument("--blocks", type=int, default=120, help="in all, three to a round")
+    parser.add_argument("--requests", type=int, default=12, help="in a block")
     parser.add_argument("--rate", type=float, default=2.0, help="requests per second")
     parser.add_argument("--input-tokens", type=int, default=1000)
     parser.add_argument("--output-tokens", type=int, default=24)
