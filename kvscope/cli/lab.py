@@ -67,9 +67,12 @@ def _add_pair(group: argparse._ArgumentGroup) -> None:
 
 
 def _json_object(text: str) -> dict[str, object]:
-    told = json.loads(text)
+    try:
+        told = json.loads(text)
+    except ValueError:
+        told = None
     if not isinstance(told, dict):
-        raise ValueError(text)
+        raise argparse.ArgumentTypeError(f'{text!r} is not a JSON object such as {{"num_threads": 1}}')
     return told
 
 

@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -214,6 +214,8 @@ class Pair:
         finally:
             shutil.rmtree(self.run_dir, ignore_errors=True)
             (self.folder / STATE).unlink(missing_ok=True)
+            with suppress(OSError):
+                self.folder.rmdir()  # nothing came of it
 
 
 def stop(folder: Path) -> Sequence[str]:

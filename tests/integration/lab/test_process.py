@@ -158,6 +158,13 @@ def test_a_run_that_is_interrupted_leaves_nothing(tmp_path: Path, number: int, c
         ours.stop()
 
 
+def test_a_set_up_that_fails_leaves_no_folder(tmp_path: Path) -> None:
+    options = pair.PairOptions(python=tmp_path / "nowhere")
+    with pytest.raises(InputError, match="nowhere"), pair.Pair(options, tmp_path / "out"):
+        pytest.fail("it must not come up")
+    assert list(tmp_path.iterdir()) == []
+
+
 def engines_of(ours: Process, folder: Path) -> list[int]:
     """Pids of both engines, once both are up."""
     logs = [folder / "p0.log", folder / "d0.log"]
