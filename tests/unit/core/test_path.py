@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from kvscope.critical_path import split
+from kvscope.model.events import Events
 from kvscope.model.requests import RequestSplit, State
 from kvscope.model.splits import concat
 
@@ -39,6 +41,30 @@ def test_a_parked_writer_reads_an_early_registration_late() -> None:
     assert request.exposed["match"] == 20 * MS
     assert "registration_flight" not in request.exposed
     assert request.slack_ns == {"registration": (0, 103 * MS)}
+
+
+def test_a_registration_under_way_for_long_is_waited_for_though_it_was_sent_early() -> None:
+    """The writer looked after the blocks were staged and did not find it: the path leads through it."""
+    items = without(push_early(), "registration_received", "matched")
+    items = [{**i, "t": i["t"] + 20 * MS} if i["t"] >= 108 * MS and i["moment"] != "staged" else i for i in items]
+    items += [
+        moment({**P_LEG, "request": D_ID}, "registration_received", 127, looked=126 * MS),
+        moment(P_LEG, "matched", 128, peer_request=D_ID),
+    ]
+    request = only(items)
+    assert (request.exposed["registration_flight"], request.exposed["match"]) == (122 * MS, 1 * MS)
+    assert request.slack_ns == {"staging": (19 * MS, 19 * MS)}
+    assert request.hidden["prefill_run"] == 100 * MS
+
+
+def test_a_process_read_twice_is_read_once() -> None:
+    """Two files that overlap, each with its own table of processes."""
+    events = events_of(push_early())
+    rows = np.concatenate((events.rows, events.rows))
+    rows["process"][len(events) :] += len(events.processes)
+    splits = split(Events(rows, (*events.processes, *events.processes), events.texts))
+    assert [request.ttft_ns for request in splits] == [136 * MS]
+    assert splits.tally.duplicates == len(events)
 
 
 def test_a_transfer_done_when_its_post_returned_has_neither_wire_nor_gap() -> None:

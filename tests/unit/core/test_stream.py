@@ -142,9 +142,11 @@ def test_children_of_one_prompt_are_given_out_together() -> None:
     started = [i for i in child if i["moment"] == "reserved"]
     stream = Stream(Limits())
     released = {"t": 150 * MS, "moment": "released", **P_LEG}
+    clock = {"engine": "d0", "leg": "engine"}
     assert stream.feed(events_of([*first, released, *started])) == []
+    assert stream.feed(events_of([moment(clock, "load", 5200)])) == []
     rest = [i for i in child if i["moment"] != "reserved"]
-    parts = stream.feed(events_of([*rest, moment({"engine": "d0", "leg": "engine"}, "load", 9000)]))
+    parts = stream.feed(events_of([*rest, moment(clock, "load", 9000)]))
     assert [len(splits) for splits in parts] == [2]
     assert [request.pinned_ns for request in parts[0]].count(None) == 1
     assert parts[0][0].peer_request == P_ID
