@@ -144,7 +144,7 @@ def test_children_of_one_prompt_are_given_out_together() -> None:
     released = {"t": 150 * MS, "moment": "released", **P_LEG}
     clock = {"engine": "d0", "leg": "engine"}
     assert stream.feed(events_of([*first, released, *started])) == []
-    assert stream.feed(events_of([moment(clock, "load", 5200)])) == []
+    assert stream.feed(events_of([moment(clock, "load", 5900)])) == []
     rest = [i for i in child if i["moment"] != "reserved"]
     parts = stream.feed(events_of([*rest, moment(clock, "load", 9000)]))
     assert [len(splits) for splits in parts] == [2]
