@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from kvscope.lab import pair
 from kvscope.lab.errors import LabError
-from kvscope.lab.process import Process, run_logged, stop_all
+from kvscope.lab.process import Process, Session, run_logged, stop_all
 from kvscope.model.errors import InputError
 
 # A parent that ignores SIGTERM, with a child in a process group of its own that does too.
@@ -137,15 +139,72 @@ esac
 """
 
 
+# The same, with engines that are healthy and never answer a request.
+HEALTHY = """\
+import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Event
+class Handler(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+    def do_POST(self):
+        print("asked", flush=True)
+        Event().wait()
+ThreadingHTTPServer(("127.0.0.1", int(sys.argv[sys.argv.index("--port") + 1])), Handler).serve_forever()
+"""
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """SIGINT as a terminal's foreground has it: a shell's background jobs ignore it, and so would what they start."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_load_that_is_interrupted_leaves_nothing(tmp_path: Path, number: int, code: int) -> None:
+    (tmp_path / "server.py").write_text(HEALTHY)
+    fake = tmp_path / "python"
+    fake.write_text(
+        FAKE_VLLM.replace(
+            'echo "engine $$ up"; sleep 600 & sleep 600', f'exec {sys.executable} {tmp_path}/server.py "$@"'
+        )
+    )
+    fake.chmod(0o755)
+    folder = tmp_path / "out"
+    ours = lab_run(fake, folder, tmp_path)
+    ours.start()
+    try:
+        log = folder / "p0.log"
+        ours.wait_for(lambda: log.exists() and "asked" in log.read_text(), 60)
+        sessions = [Session(**told) for told in json.loads((folder / pair.STATE).read_text())["sessions"]]
+        assert [session.name for session in sessions if session.members()] == ["p0", "d0", "the router"]
+        assert ours.session is not None
+        os.kill(ours.session.pid, number)
+        assert ours.wait() == code, ours.lines()
+        assert not [session.name for session in sessions if session.members()]
+    finally:
+        ours.stop()
+
+
+def lab_run(python: Path, folder: Path, home: Path) -> Process:
+    """`kvscope lab run`, not yet started."""
+    command = [sys.executable, "-m", "kvscope", "lab", "run", "--stock", "--python", str(python), "-o", str(folder)]
+    env = os.environ | {"KVSCOPE_LAB_HOME": str(home / "home")}
+    return Process("kvscope", command, home / "kvscope.log", env)
+
+
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_run_that_is_interrupted_leaves_nothing(tmp_path: Path, number: int, code: int) -> None:
     fake = tmp_path / "python"
     fake.write_text(FAKE_VLLM)
     fake.chmod(0o755)
     folder = tmp_path / "out"
-    command = [sys.executable, "-m", "kvscope", "lab", "run", "--stock", "--python", str(fake), "-o", str(folder)]
-    env = os.environ | {"KVSCOPE_LAB_HOME": str(tmp_path / "home")}
-    ours = Process("kvscope", command, tmp_path / "kvscope.log", env)
+    ours = lab_run(fake, folder, tmp_path)
     ours.start()
     try:
         engines = engines_of(ours, folder)
