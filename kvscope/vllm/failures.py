@@ -23,7 +23,7 @@ def _fail(connector: Any, leg: int, request_id: str | None, reason: str, peer: A
         0,
         recorder.text(peer) if peer else UNKNOWN,
         UNKNOWN if code else recorder.text(reason),  # a release's own name for it: kept as text
-        rank=connector.tp_rank,
+        rank=getattr(connector, "tp_rank", 0),
         step=state().step,
         reason=code,
     )

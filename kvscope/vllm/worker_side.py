@@ -22,6 +22,9 @@ POST_BEGUN, PREPARED, POSTED = (MOMENT_CODE["post_begun"], MOMENT_CODE["prepared
 PENDING_SEEN, DONE_SEEN = MOMENT_CODE["pending_seen"], MOMENT_CODE["done_seen"]
 NOTIFIED, NOTICED, FAILED = (MOMENT_CODE["notified"], MOMENT_CODE["noticed"], MOMENT_CODE["failed"])
 
+# NIXL's names and what makes ns of its units, in the order of `done_seen`'s values.
+MEASURED = (("totalBytes", 1), ("descCount", 1), ("startTime", 1000), ("postDuration", 1000), ("xferDuration", 1000))
+
 # More open transfers than any worker has; past it, memory of them is dropped rather than grown.
 MAX_OPEN = 65536
 
@@ -241,7 +244,7 @@ def post_begun(connector: Any, request_id: Any, engine_id: Any, blocks: Any) -> 
     count = blocks_in(getattr(blocks, "local_block_ids", blocks))
     if count:
         leg = _poster_leg(connector, request_id)
-        record(POST_BEGUN, leg, request_id, 0, count, recorder.text(engine_id), rank=connector.tp_rank)
+        record(POST_BEGUN, leg, request_id, 0, count, recorder.text(engine_id), rank=getattr(connector, "tp_rank", 0))
 
 
 @tracepoint
@@ -297,6 +300,17 @@ def polled(_connector: Any, _request_id: Any, handle: Any, state: Any) -> None:
         worker.peer_rank.pop(id(handle), None)
 
 
+def _measured(telemetry: Any) -> tuple[int, ...]:
+    """What NIXL says of a transfer, as `done_seen` has it. Whatever a release of it lacks, the moment itself stays."""
+    told = []
+    for name, scale in MEASURED:
+        try:
+            told.append(int(getattr(telemetry, name)) * scale)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            told.append(UNKNOWN)
+    return tuple(told)
+
+
 @tracepoint
 def transfer_done(connector: Any, request_id: Any, handle: Any, telemetry: Any) -> None:
     """A transfer was found done. NIXL's times are microseconds of the same clock, written in ns."""
@@ -310,11 +324,7 @@ def transfer_done(connector: Any, request_id: Any, handle: Any, telemetry: Any) 
         leg,
         request_id,
         worker.done_at,
-        int(telemetry.totalBytes),
-        int(telemetry.descCount),
-        int(telemetry.startTime) * 1000,
-        int(telemetry.postDuration) * 1000,
-        int(telemetry.xferDuration) * 1000,
+        *_measured(telemetry),
         rank=connector.tp_rank,
         peer_rank=peer_rank,
         step=worker.step,
