@@ -1,0 +1,215 @@
+"""What goes wrong on real engines is told, with its reason or with the last moment reached."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from time import perf_counter
+
+import pytest
+
+from kvscope.lab import dispatch
+from kvscope.lab.model import ModelSpec
+from kvscope.lab.pair import PairOptions
+from kvscope.model.requests import State
+from kvscope.probe.reader import list_rings
+from kvscope.probe.vocabulary import MOMENT_CODE, REASONS
+from kvscope.sources.rings import read_rings
+from tests.lab.rig import (
+    Body,
+    Rig,
+    decoding,
+    handed_over,
+    kill,
+    prefilled,
+    prompt,
+    stamped,
+    told,
+    with_policy,
+)
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(900)]
+
+SMALL = ModelSpec(positions=1024)
+BLOCK, BLOCKS = 32, 40
+
+
+@pytest.fixture(scope="module")
+def push(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+    """Short leases, a short watchdog, prefix caching, and a cache that holds one long request and a bit."""
+    options = PairOptions(
+        connector="push",
+        model=SMALL,
+        blocks=BLOCKS,
+        block_size=BLOCK,
+        lease_s=12,
+        extra_config={"push_registration_timeout": 10},
+        vllm_args=("--enable-prefix-caching",),
+    )
+    rig = Rig(options, tmp_path_factory.mktemp("push"))
+    with rig:
+        yield rig
+
+
+@pytest.fixture(scope="module")
+def known(push: Rig) -> Body:
+    """Prefill's coordinates, as an early router knows them."""
+    returned = prefilled(push["p0"], "first", prompt(100, 1))
+    status, _ = decoding(push["d0"], "first", prompt(100, 1), dispatch.sequential_params("push", returned)).answer()
+    assert status == 200
+    return dispatch.early_params(dispatch.coordinates(returned))
+
+
+class TestPush:
+    def test_the_same_prompt_again_moves_less(self, push: Rig) -> None:
+        same = prompt(321, 2)
+        for name in ("fresh", "again"):
+            handed_over(push, name, same)
+        fresh, again = push.of("fresh"), push.of("again")
+        assert [(each.shape, each.state) for each in (fresh, again)] == [("push", State.COMPLETE)] * 2
+        assert again.cached_tokens == 320
+        assert (again.transfer_bytes or 0) * 5 < (fresh.transfer_bytes or 0)
+        assert (fresh.reserved_blocks, again.reserved_blocks) == (11, 1)
+
+    def test_a_request_without_room_is_held_for_blocks(self, push: Rig) -> None:
+        long, longer = prompt(600, 3), prompt(900, 4)
+        params = dispatch.sequential_params("push", prefilled(push["p0"], "first-in", long))
+        running = decoding(push["d0"], "first-in", long, params, tokens=300)
+        push.until("first-in", lambda split: split.first_token is not None)
+        handed_over(push, "held", longer)
+        assert running.answer()[0] == 200
+        split = push.of("held")
+        assert (split.shape, split.state) == ("push", State.COMPLETE), told(split)
+        assert "decode held" in stamped(split)
+        assert max(split.exposed, key=lambda stage: split.exposed[stage]) == "decode_admission", told(split)
+        events = read_rings(push.run_dir)
+        held = events.rows[events.rows["moment"] == MOMENT_CODE["held"]]
+        assert "blocks" in {REASONS[reason] for reason in held["reason"]}
+
+    def test_a_prefill_whose_decode_never_comes_keeps_its_blocks_for_the_lease(self, push: Rig) -> None:
+        prefilled(push["p0"], "orphan", prompt(200, 5))
+        waiting = push.of("orphan")
+        assert (waiting.shape, waiting.failure) == ("prefill_only", "")
+        split = push.until("orphan", lambda split: bool(split.failure))
+        assert split.failure == "prefill lease_expired"
+        split = push.until("orphan", lambda split: split.pinned_ns is not None)
+        assert 12e9 <= (split.pinned_ns or 0) < 20e9
+        assert split.shape == "prefill_only"
+
+    def test_a_client_that_leaves_a_parked_request(self, push: Rig, known: Body) -> None:
+        leg = decoding(push["d0"], "left", prompt(100, 6), known)
+        parked = push.until("left", lambda split: split.last_moment == "decode registration_sent")
+        assert (parked.state, parked.failure) == (State.UNFINISHED, "")
+        leg.abandon()
+        split = push.until("left", lambda split: split.state is not State.UNFINISHED)
+        assert (split.shape, split.state, split.finish_reason, split.failure) == (
+            "aborted",
+            State.COMPLETE,
+            "abort",
+            "",
+        ), told(split)
+        assert "decode released" not in stamped(split), "vLLM keeps the blocks of a load that nobody ends"
+
+    def test_a_registration_that_is_never_matched(self, push: Rig, known: Body) -> None:
+        leg = decoding(push["d0"], "unmatched", prompt(100, 7), known)
+        split = push.until("unmatched", lambda split: bool(split.failure))
+        assert (split.state, split.failure) == (State.UNFINISHED, "decode registration_expired"), told(split)
+        assert (split.age_ns or 0) >= 10e9
+        leg.abandon()
+        split = push.until("unmatched", lambda split: split.state is not State.UNFINISHED)
+        assert split.failure == "decode registration_expired"
+        assert split.ttft_ns is None
+
+
+@pytest.fixture(scope="module")
+def pull(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+    """Two engines on each side, turns in both directions; d0 fails what it cannot load, the others compute it."""
+    options = PairOptions(
+        connector="pull",
+        prefills=2,
+        decodes=2,
+        model=SMALL,
+        block_size=BLOCK,
+        blocks=200,
+        lease_s=12,
+        extra_config={"bidirectional_kv_xfer": True, "decoder_kv_blocks_ttl": 60},
+    )
+    changes = {name: with_policy("recompute") for name in ("p0", "p1", "d1")}
+    rig = Rig(options, tmp_path_factory.mktemp("pull"), changes)
+    with rig:
+        yield rig
+
+
+def later_turn(rig: Rig, name: str, first: list[int], answer: Body, **params: object) -> None:
+    """Go on where `answer` ended: prefill is told where decode keeps the turn before."""
+    again = [*first, *answer["choices"][0]["token_ids"], *prompt(100, 40)]
+    returned = prefilled(rig["p0"], name, again, **{**answer["kv_transfer_params"], **params})
+    status, _ = decoding(rig["d1"], name, again, returned).answer()
+    assert status == 200
+
+
+class TestPull:
+    """In this order: the later ones kill the prefill engines."""
+
+    def test_a_later_turn_is_read_back(self, pull: Rig) -> None:
+        first = prompt(300, 20)
+        answer = handed_over(pull, "turn-one", first, decode="d1")
+        later_turn(pull, "turn-two", first, answer)
+        split = pull.of("turn-two")
+        assert (split.shape, split.state, split.failure) == ("return_read", State.COMPLETE, ""), told(split)
+        assert sum(span.ns for span in split.path) == split.ttft_ns
+        for moment in ("reserved", "post_begun", "prepared", "posted", "done_seen", "noticed", "ready"):
+            assert {f"prefill {moment}", f"decode {moment}"} <= set(stamped(split)), moment
+
+    def test_a_later_turn_that_comes_too_late_is_computed(self, pull: Rig) -> None:
+        first = prompt(300, 21)
+        answer = handed_over(pull, "turn-early", first, decode="d1")
+        later_turn(pull, "turn-late", first, answer, remote_blocks_expiry_time=perf_counter())
+        split = pull.of("turn-late")
+        assert split.failure == "prefill read_expired", told(split)
+        assert split.first_token is not None
+
+    def test_a_router_that_mistakes_the_prefill_s_request(self, pull: Rig) -> None:
+        text = prompt(300, 22)
+        params = prefilled(pull["p0"], "mistaken", text)
+        status, _ = decoding(
+            pull["d0"], "mistaken", text, {**params, "remote_request_id": "cmpl-other-0-00000000"}
+        ).answer()
+        assert status == 200
+        stranger = pull.until("cmpl-other-0", lambda split: bool(split.failure))
+        assert stranger.failure == "prefill unrecognized_notification", told(stranger)
+
+    def test_a_known_prefill_that_died_before_the_read(self, pull: Rig) -> None:
+        died("p0", pull, "transfer")
+
+    def test_an_unknown_prefill_that_died_before_the_handshake(self, pull: Rig) -> None:
+        died("p1", pull, "handshake")
+
+
+def died(name: str, rig: Rig, how: str) -> None:
+    """Kill a prefill engine between its answers and the decode legs, one for each policy."""
+    texts = {"d0": prompt(300, 30), "d1": prompt(300, 31)}
+    if how == "transfer":
+        for decode in texts:
+            handed_over(rig, f"meets-{decode}", prompt(100, 32), name, decode)
+    params = {decode: prefilled(rig[name], f"{how}-{decode}", text) for decode, text in texts.items()}
+    kill(rig[name])
+    legs = {decode: decoding(rig[decode], f"{how}-{decode}", text, params[decode]) for decode, text in texts.items()}
+    status, _ = legs["d0"].answer()
+    assert status == 500
+    failed = rig.of(f"{how}-d0")
+    assert (failed.shape, failed.state) == ("failed", State.COMPLETE), told(failed)
+    assert failed.failure.startswith(f"decode {how}"), told(failed)
+    status, _ = legs["d1"].answer()
+    assert status == 200
+    recomputed = rig.of(f"{how}-d1")
+    assert (recomputed.shape, recomputed.state) == ("failed_recomputed", State.COMPLETE), told(recomputed)
+    assert recomputed.failure.startswith(f"decode {how}"), told(recomputed)
+    assert recomputed.exposed["failed_attempt"] > 0
+    assert sum(span.ns for span in recomputed.path) == recomputed.ttft_ns
+
+
+def test_nothing_went_wrong_in_the_probe(push: Rig, pull: Rig) -> None:
+    for rig in (push, pull):
+        assert {ring.engine: ring.header.errors for ring in list_rings(rig.run_dir) if ring.header.errors} == {}
+        tally = rig.splits().tally
+        assert (tally.out_of_bounds, tally.lost) == (0, 0)
