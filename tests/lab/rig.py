@@ -30,21 +30,40 @@ Change = Callable[[EngineOptions, str], EngineOptions]
 
 
 class Rig(Pair):
-    """A pair of which each engine may be changed by its name: p0, p1, …, d0, d1, …"""
+    """A pair of which each engine may be changed by its name: p0, p1, …, d0, d1, …
 
-    def __init__(self, options: PairOptions, folder: Path, changes: Mapping[str, Change] | None = None) -> None:
+    `mounts`: shell commands for some of them, done first, in a mount namespace of the engine's own.
+    """
+
+    def __init__(
+        self,
+        options: PairOptions,
+        folder: Path,
+        changes: Mapping[str, Change] | None = None,
+        mounts: Mapping[str, str] | None = None,
+    ) -> None:
         super().__init__(options, folder, Plain())
-        self._changes = dict(changes or {})
+        self._changes, self._mounts = dict(changes or {}), dict(mounts or {})
 
     def _make_engines(self, shared: EngineOptions) -> None:
         super()._make_engines(shared)
-        for place, engine in enumerate(self.engines):
-            if change := self._changes.get(engine.name):
-                options = change(shared, engine.role)
-                ports = free_ports(2)
-                self.engines[place] = Engine(
-                    engine.name, engine.role, options, (ports[0], ports[1]), engine.process.log
-                )
+        self.engines = [self._changed(engine, shared) for engine in self.engines]
+
+    def _changed(self, engine: Engine, shared: EngineOptions) -> Engine:
+        if change := self._changes.get(engine.name):
+            first, second = free_ports(2)
+            engine = Engine(engine.name, engine.role, change(shared, engine.role), (first, second), engine.process.log)
+        if mount := self._mounts.get(engine.name):
+            engine.process.command = [
+                "unshare",
+                "-m",
+                "sh",
+                "-ec",
+                f'{mount}; exec "$@"',
+                "sh",
+                *engine.process.command,
+            ]
+        return engine
 
     def __getitem__(self, name: str) -> Engine:
         return next(engine for engine in self.engines if engine.name == name)
