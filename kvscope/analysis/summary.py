@@ -95,6 +95,14 @@ def latest(splits: Splits, ns: int) -> Splits:
     return splits.select((when >= splits.now - ns) | splits.in_state(State.UNFINISHED))
 
 
+def without(splits: Splits, text: str) -> tuple[Splits, str]:
+    """The requests whose id does not hold `text`, and a sentence that says how many do."""
+    kept = np.ones(len(splits), bool)
+    kept[splits.find(text)] = False
+    left_out = len(splits) - int(kept.sum())
+    return splits.select(kept), f"{left_out} request{'' if left_out == 1 else 's'} with {text!r} in the id left out"
+
+
 def _pairs(timed: Splits) -> tuple[tuple[str, str, int], ...]:
     pairs = np.stack((timed.prefill_engine, timed.decode_engine), axis=1)
     kinds, counts = np.unique(pairs, axis=0, return_counts=True) if len(pairs) else (pairs, np.empty(0, int))

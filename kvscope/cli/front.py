@@ -43,7 +43,7 @@ def run(words: list[str]) -> int:
 
 def overview() -> str:
     """The one-screen help."""
-    found = verbs.existing()
+    found = verbs.VERBS
     width = max((len(verb.name) for verb in found), default=0)
     lines = (f"  {verb.name:<{width}}  {verbs.load(verb).HELP}" for verb in found)
     return USAGE.format(verbs="\n".join(lines))
@@ -51,7 +51,7 @@ def overview() -> str:
 
 def find(name: str) -> verbs.Verb:
     """The verb called `name`. InputError names the nearest one."""
-    found = {verb.name: verb for verb in verbs.existing()}
+    found = {verb.name: verb for verb in verbs.VERBS}
     if name in found:
         return found[name]
     near = difflib.get_close_matches(name, found, n=1)

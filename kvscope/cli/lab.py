@@ -11,7 +11,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
-from kvscope.cli import front, verbs
+from kvscope.cli import front
 from kvscope.cli.outcome import say
 
 if TYPE_CHECKING:
@@ -136,15 +136,18 @@ def _options(args: argparse.Namespace) -> RunOptions:
 
 
 def _report(path: Path) -> None:
-    """Print the report, where this installation has that verb."""
-    if any(verb.name == "report" for verb in verbs.existing()):
-        front.run(["report", str(path)])
+    """Print the report of the load itself: warm-up meets engines that have never met."""
+    from kvscope.lab.load import WARM_UP
+
+    front.run(["report", str(path), "--without", WARM_UP])
 
 
 def _tell_next(result: RunResult, kept: bool) -> None:
+    from kvscope.lab.load import WARM_UP
+
     say("")
     if result.recording and result.measured:
-        say(f"again   kvscope report {result.recording}")
+        say(f"again   kvscope report {result.recording} --without {WARM_UP}")
         say(f"one     kvscope request {result.measured[-1].request[:8]} {result.recording}")
     if kept:
         say(f"up      {result.url}/v1/completions, rings in {result.run_dir}")

@@ -23,6 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_sources(parser)
     parser.add_argument("--slo", metavar="LIMITS", help="objectives to judge by: ttft=800ms,tpot=30ms")
     parser.add_argument("--last", metavar="TIME", help="only requests whose first token lies in the last 60s, 5m, ..")
+    parser.add_argument("--without", metavar="TEXT", help="leave out requests whose id holds TEXT; says how many")
     parser.add_argument("--by-stage", action="store_true", help="every stage, exposed and hidden; nothing folded")
     parser.add_argument("--slowest", type=int, default=5, metavar="N", help="how many to list (default: 5)")
     parser.add_argument("--json", action="store_true", help="everything as one JSON document (docs/json.md)")
@@ -32,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Read, split, summarise, show."""
     from kvscope.analysis.objectives import duration_ns, parse_objectives
-    from kvscope.analysis.summary import gather_summary, latest
+    from kvscope.analysis.summary import gather_summary, latest, without
     from kvscope.critical_path import split
 
     objectives = parse_objectives(args.slo) if args.slo else None
@@ -43,7 +44,11 @@ def run(args: argparse.Namespace) -> int:
     splits = split(opened.events)
     if last is not None:
         splits = latest(splits, last)
-    summary = gather_summary(opened.events, splits, objectives, args.slowest, opened.notes)
+    notes = opened.notes
+    if args.without:
+        splits, note = without(splits, args.without)
+        notes = (*notes, note)
+    summary = gather_summary(opened.events, splits, objectives, args.slowest, notes)
     if args.json:
         return _print_json(summary, splits)
     return _print_page(args, summary)

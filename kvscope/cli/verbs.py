@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Protocol, cast
 
 
@@ -43,11 +42,6 @@ VERBS: tuple[Verb, ...] = (
     Verb("rings", "kvscope.cli.rings"),
     Verb("overhead", "kvscope.cli.overhead"),
 )
-
-
-def existing() -> tuple[Verb, ...]:
-    """Those of VERBS that this installation holds."""
-    return tuple(verb for verb in VERBS if find_spec(verb.module) is not None)
 
 
 def load(verb: Verb) -> VerbModule:

@@ -104,3 +104,14 @@ def test_an_ambiguous_id_lists_what_it_may_mean(capsys: pytest.CaptureFixture[st
 def test_an_unknown_id_says_where_to_find_one(capsys: pytest.CaptureFixture[str], recording: Path) -> None:
     assert main(["request", "nowhere", str(recording)]) == 2
     assert "`kvscope report` lists the slowest" in capsys.readouterr().err
+
+
+def test_what_is_left_out_is_said(capsys: pytest.CaptureFixture[str], recording: Path) -> None:
+    assert main(["report", str(recording), "--json"]) == 0
+    whole = json.loads(capsys.readouterr().out)
+    left = whole["requests"][0]["request"]
+    assert main(["report", str(recording), "--json", "--without", left]) == 0
+    rest = json.loads(capsys.readouterr().out)
+    assert [one["request"] for one in rest["requests"]] == [one["request"] for one in whole["requests"][1:]]
+    assert main(["report", str(recording), "--without", left, "--width", "200"]) == 0
+    assert f"1 request with '{left}' in the id left out" in capsys.readouterr().out

@@ -24,7 +24,7 @@ LATE_PATH = [
 
 
 def shown(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    assert main([*words]) == 0, capsys.readouterr().err
+    assert main([*words, "--width", "100"]) == 0, capsys.readouterr().err
     return capsys.readouterr().out
 
 
