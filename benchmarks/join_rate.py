@@ -12,11 +12,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kvscope.critical_path import split
+from kvscope.core.critical_path import split
+from kvscope.core.stream import Limits, Stream
 from kvscope.model.events import EVENT, Events, Process
 from kvscope.probe.recorder import key64
 from kvscope.probe.vocabulary import LEG_CODE, MOMENT_CODE, STATE_CODE, UNKNOWN, VALUES
-from kvscope.stream import Limits, Stream
 
 MS = 1_000_000
 PREFILL = {"arrived": 0, "taken": 1, "queued": 2, "scheduled": 5, "computed": 105, "handed": 107, "staged": 108}

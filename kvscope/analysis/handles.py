@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from kvscope.join import router_id
+from kvscope.core.join import router_id
 from kvscope.model.splits import Splits
 
 SHORTEST = 8

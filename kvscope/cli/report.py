@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     """Read, split, summarise, show."""
     from kvscope.analysis.objectives import duration_ns, parse_objectives
     from kvscope.analysis.summary import gather_summary, latest, without
-    from kvscope.critical_path import split
+    from kvscope.core.critical_path import split
 
     objectives = parse_objectives(args.slo) if args.slo else None
     if args.slowest < 0:

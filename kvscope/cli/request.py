@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Find the request and draw it."""
-    from kvscope.critical_path import split
+    from kvscope.core.critical_path import split
 
     events = open_named(args).events
     splits = split(events)

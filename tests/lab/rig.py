@@ -13,7 +13,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from kvscope.critical_path import split
+from kvscope.core.critical_path import split
 from kvscope.lab import dispatch
 from kvscope.lab.engine import Engine, EngineOptions, free_ports, transfer_config
 from kvscope.lab.front import RouterProcess

@@ -11,10 +11,10 @@ from time import monotonic
 
 import pytest
 
+from kvscope.core.legs import gather_legs
 from kvscope.lab.client import ClientRecord
 from kvscope.lab.load import LoadOptions
 from kvscope.lab.pair import PairOptions
-from kvscope.legs import gather_legs
 from kvscope.model.events import Events
 from kvscope.probe import layout
 from kvscope.probe.reader import RingFile, list_rings

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kvscope.critical_path import split
-from kvscope.join import base_id, router_id
+from kvscope.core.critical_path import split
+from kvscope.core.join import base_id, router_id
 from kvscope.model.requests import RequestSplit, State
 
 from .scene import D_ID, D_LEG, MS, P_ID, P_LEG, events_of, moment, moments, pull, push_early, push_sequential

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kvscope.critical_path import split
+from kvscope.core.critical_path import split
 from kvscope.model.events import Events
 from kvscope.model.requests import RequestSplit, State
 from kvscope.model.splits import concat

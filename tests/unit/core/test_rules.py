@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvscope.critical_path import split
+from kvscope.core.critical_path import split
 from kvscope.model.events import Events
 from kvscope.model.graph import BRANCHES, EDGES, NODE, NODES
 from kvscope.model.requests import State, Tally

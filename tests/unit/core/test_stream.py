@@ -10,12 +10,12 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvscope.critical_path import ordered, split
+from kvscope.core.critical_path import ordered, split
+from kvscope.core.stream import SECOND, Limits, Stream
 from kvscope.model.events import Events
 from kvscope.model.requests import RequestSplit, State, Tally
 from kvscope.model.splits import Splits, concat
 from kvscope.sources.jsonl import parse_jsonl
-from kvscope.stream import SECOND, Limits, Stream
 
 from .scene import D_ID, D_LEG, MS, P_ID, P_LEG, events_of, moment, pull, push_early
 from .simulator import Cause, fleets, items

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kvscope.critical_path import split
+from kvscope.core.critical_path import split
 from kvscope.model.requests import RequestSplit
 
 from .scene import MS, events_of, pull, push_early, push_sequential

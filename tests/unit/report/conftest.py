@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kvscope.analysis.summary import Summary, gather_summary
-from kvscope.critical_path import split
+from kvscope.core.critical_path import split
 from kvscope.model.events import Events
 from kvscope.model.splits import Splits
 

@@ -14,7 +14,7 @@ from kvscope.analysis.price import gather_price
 from kvscope.analysis.render import words
 from kvscope.analysis.render.amounts import Milliseconds, duration, quantity, share
 from kvscope.analysis.summary import gather_summary, latest
-from kvscope.critical_path import split
+from kvscope.core.critical_path import split
 from kvscope.model.events import Events
 from kvscope.model.graph import STAGE_INDEX
 from kvscope.model.splits import Splits

@@ -11,7 +11,7 @@ from kvscope.analysis.render.page import Page
 from kvscope.analysis.render.waterfall import put_waterfall
 from kvscope.analysis.steps import steps_beside
 from kvscope.analysis.summary import Summary, gather_summary
-from kvscope.critical_path import split
+from kvscope.core.critical_path import split
 
 from .scenes import EARLY, MS, Item, events_of, fleet, request, started
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from kvscope.critical_path import Solution, ordered, solve
-from kvscope.legs import (
+from kvscope.core.critical_path import Solution, ordered, solve
+from kvscope.core.legs import (
     DECODE,
     ENGINE,
     NONE,

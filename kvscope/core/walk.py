@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kvscope.classify import Classes
-from kvscope.columns import Columns
+from kvscope.core.classify import Classes
+from kvscope.core.columns import Columns
 from kvscope.model import graph
 from kvscope.model.graph import NODE, NODES, ORIGIN, STAGE_OF
 from kvscope.model.shapes import SHAPE_CODE

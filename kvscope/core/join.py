@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from kvscope.legs import DECODE, NONE, PREFILL, REGISTRATION, ROUTER, Legs, value_column
+from kvscope.core.legs import DECODE, NONE, PREFILL, REGISTRATION, ROUTER, Legs, value_column
 from kvscope.model.engines import DARK, NOT_TOLD
 from kvscope.model.requests import Tally
 from kvscope.probe.vocabulary import MOMENT_CODE

@@ -6,18 +6,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from kvscope.carve import carve
-from kvscope.classify import Classes, classify
-from kvscope.columns import Columns, gather_columns
-from kvscope.join import Joined, join
-from kvscope.legs import NONE, Legs, gather_legs
+from kvscope.core.carve import carve
+from kvscope.core.classify import Classes, classify
+from kvscope.core.columns import Columns, gather_columns
+from kvscope.core.join import Joined, join
+from kvscope.core.legs import NONE, Legs, gather_legs
+from kvscope.core.ranks import Ranks, slowest_ranks
+from kvscope.core.walk import Masks, Walk, masks, slacks, walk
 from kvscope.model.events import Events
 from kvscope.model.graph import ALL_NODES, FIRST_TOKEN, NODES, ORIGIN
 from kvscope.model.requests import STATES, State, Tally
 from kvscope.model.splits import MARKS, Splits
 from kvscope.probe.vocabulary import LEG_CODE, MOMENT_CODE, UNKNOWN
-from kvscope.ranks import Ranks, slowest_ranks
-from kvscope.walk import Masks, Walk, masks, slacks, walk
 
 
 @dataclass(frozen=True)

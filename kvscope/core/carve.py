@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kvscope.columns import Columns
-from kvscope.legs import DECODE, NONE, PREFILL, Legs, value_column
+from kvscope.core.columns import Columns
+from kvscope.core.legs import DECODE, NONE, PREFILL, Legs, value_column
+from kvscope.core.walk import Walk
 from kvscope.model.graph import EDGES, NODE, STAGE_INDEX
 from kvscope.model.splits import CARVE
 from kvscope.probe.vocabulary import MOMENT_CODE, UNKNOWN
-from kvscope.walk import Walk
 
 INTERVAL = np.dtype([("leg", "i8"), ("stage", "u1"), ("begin", "i8"), ("end", "i8")])
 _HANDSHAKE, _GAP, _PREEMPTED = (STAGE_INDEX[name] for name in ("handshake", "prefill_gap", "preempted"))

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kvscope.columns import Columns
-from kvscope.legs import NONE
+from kvscope.core.columns import Columns
+from kvscope.core.legs import NONE
 from kvscope.model.engines import DARK
 from kvscope.model.graph import NODES
 from kvscope.model.requests import STATES, State

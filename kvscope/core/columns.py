@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kvscope.join import Joined
-from kvscope.legs import NONE, Legs, value_column
+from kvscope.core.join import Joined
+from kvscope.core.legs import NONE, Legs, value_column
+from kvscope.core.ranks import Ranks
 from kvscope.model.graph import ALL_NODES, NODE, ORIGIN
 from kvscope.probe.layout import FLAG_CLOCK_STEP
 from kvscope.probe.vocabulary import MOMENT_CODE, MOMENTS, STATE_CODE, UNKNOWN
-from kvscope.ranks import Ranks
 
 # Of these the last counts: each is the end of something that may happen several times.
 _LAST = tuple(MOMENT_CODE[name] for name in ("pending_seen", "notified", "noticed", "held", "finished", "released"))

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kvscope.join import Joined
-from kvscope.legs import DECODE, NONE, PREFILL, Legs
+from kvscope.core.join import Joined
+from kvscope.core.legs import DECODE, NONE, PREFILL, Legs
 from kvscope.probe.vocabulary import MOMENT_CODE, MOMENTS, STATE_CODE
 
 _PAIRED = ("registration_sent", "registration_received", "matched", "post_begun", "prepared", "posted")
