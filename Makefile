@@ -38,8 +38,9 @@ format: $(READY) ## put the code into its one form
 	$(BIN)/ruff check --fix-only --quiet $(SOURCES)
 	$(BIN)/ruff format $(SOURCES)
 
-engines: $(READY) ## the Python environment that the real engines run in (3 GB, once)
+engines: $(READY) ## the Python environment that the real engines run in, and the releases that do not (3 GB, once)
 	$(BIN)/kvscope lab setup
+	$(BIN)/kvscope lab files
 
 test: engines ## every test, those on real vLLM engines too
 	$(BIN)/pytest

@@ -1,4 +1,4 @@
-"""What every test may ask for."""
+"""What every test may ask for, and the order they run in: what is fast comes first."""
 
 from __future__ import annotations
 
@@ -7,6 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+ORDER = ("unit", "contract", "integration", "lab")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Sort by folder. The sort is stable: within one, pytest's own order holds."""
+    here = Path(__file__).parent
+    items.sort(key=lambda item: ORDER.index(item.path.relative_to(here).parts[0]))
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ FAILED = 1
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The verbs of `kvscope lab`."""
-    verbs = parser.add_subparsers(dest="verb", required=True, metavar="run|stop|setup")
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="run|stop|setup|files")
     run = verbs.add_parser("run", help="start a pair, send a load, report where the time went")
     _add_load(run.add_argument_group("load"))
     _add_pair(run.add_argument_group("pair"))
@@ -32,12 +32,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     stop = verbs.add_parser("stop", help="end a pair that was kept")
     stop.add_argument("folder", type=Path, metavar="DIR", help="the output folder of its run")
     setup = verbs.add_parser("setup", help="make vLLM's environment, and nothing else")
+    files = verbs.add_parser("files", help="fetch vLLM's Python files as released, to check or carry patches")
+    files.add_argument(
+        "releases", nargs="*", metavar="RELEASE", help="default: the supported ones that cannot run here"
+    )
+    files.add_argument("--plain", action="store_true", help="no live display, no colour")
     for verb in (run, setup):
         verb.add_argument("--python", type=Path, metavar="PATH", help="an interpreter that has vLLM and NIXL already")
         verb.add_argument("--plain", action="store_true", help="no live display, no colour")
     run.set_defaults(call=_run)
     stop.set_defaults(call=_stop)
     setup.set_defaults(call=_setup)
+    files.set_defaults(call=_files)
 
 
 def _add_load(group: argparse._ArgumentGroup) -> None:
@@ -180,6 +186,17 @@ def _setup(args: argparse.Namespace) -> int:
     found = environment.prepare(shown, args.python)
     shown.finish()
     print(f"{found.python}  vLLM {found.vllm}  NIXL {found.nixl}")
+    return 0
+
+
+def _files(args: argparse.Namespace) -> int:
+    from kvscope.lab import progress, released
+
+    shown = progress.chosen(args.plain)
+    for release in args.releases or released.others():
+        folder = released.fetched(release, shown)
+        shown.finish()
+        print(folder)
     return 0
 
 

@@ -163,9 +163,11 @@ class Upstream:
         root = f"vllm-{environment.VLLM}/"
         with tarfile.open(archive) as source:
             for member in source:
-                if member.name.startswith(f"{root}tests/"):
-                    member.name = member.name.removeprefix(root)
-                    source.extract(member, self.folder, filter="data")
+                content = source.extractfile(member) if member.name.startswith(f"{root}tests/") else None
+                if content is not None:
+                    path = self.folder / member.name.removeprefix(root)
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.write_bytes(content.read())
         archive.unlink()
 
     def _models(self) -> None:
