@@ -16,7 +16,9 @@ from kvscope.probe.vocabulary import MOMENT_CODE, REASONS
 from kvscope.sources.rings import read_rings
 from tests.lab.rig import (
     Body,
+    Leg,
     Rig,
+    asked,
     decoding,
     handed_over,
     kill,
@@ -122,7 +124,7 @@ class TestPush:
 
 @pytest.fixture(scope="module")
 def pull(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
-    """Two engines on each side, turns in both directions; d0 fails what it cannot load, the others compute it."""
+    """Two engines on each side, turns in both directions; p0 and d1 compute what they cannot load, p1 and d0 fail."""
     options = PairOptions(
         connector="pull",
         prefills=2,
@@ -133,18 +135,18 @@ def pull(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
         lease_s=12,
         extra_config={"bidirectional_kv_xfer": True, "decoder_kv_blocks_ttl": 60},
     )
-    changes = {name: with_policy("recompute") for name in ("p0", "p1", "d1")}
+    changes = {name: with_policy("recompute") for name in ("p0", "d1")}
     rig = Rig(options, tmp_path_factory.mktemp("pull"), changes)
     with rig:
         yield rig
 
 
-def later_turn(rig: Rig, name: str, first: list[int], answer: Body, **params: object) -> None:
-    """Go on where `answer` ended: prefill is told where decode keeps the turn before."""
+def later_turn(first: list[int], answer: Body, **params: object) -> tuple[list[int], Body]:
+    """Prompt and prefill leg of a turn that goes on where `answer` ended, from what decode said of its blocks."""
     again = [*first, *answer["choices"][0]["token_ids"], *prompt(100, 40)]
-    returned = prefilled(rig["p0"], name, again, **{**answer["kv_transfer_params"], **params})
-    status, _ = decoding(rig["d1"], name, again, returned).answer()
-    assert status == 200
+    body = dispatch.prefill_body(asked(again))
+    body["kv_transfer_params"] |= {**answer["kv_transfer_params"], **params}
+    return again, body
 
 
 class TestPull:
@@ -153,20 +155,40 @@ class TestPull:
     def test_a_later_turn_is_read_back(self, pull: Rig) -> None:
         first = prompt(300, 20)
         answer = handed_over(pull, "turn-one", first, decode="d1")
-        later_turn(pull, "turn-two", first, answer)
+        again, body = later_turn(first, answer)
+        status, returned = Leg(pull["p0"], "turn-two", body).answer()
+        assert status == 200
+        status, _ = decoding(pull["d1"], "turn-two", again, returned["kv_transfer_params"]).answer()
+        assert status == 200
         split = pull.of("turn-two")
         assert (split.shape, split.state, split.failure) == ("return_read", State.COMPLETE, ""), told(split)
         assert sum(span.ns for span in split.path) == split.ttft_ns
         for moment in ("reserved", "post_begun", "prepared", "posted", "done_seen", "noticed", "ready"):
             assert {f"prefill {moment}", f"decode {moment}"} <= set(stamped(split)), moment
 
-    def test_a_later_turn_that_comes_too_late_is_computed(self, pull: Rig) -> None:
+    def test_a_later_turn_that_comes_too_late_is_failed(self, pull: Rig) -> None:
+        leg = self.too_late(pull, "p1")
+        status, _ = leg.answer()
+        assert status == 500
+        split = pull.of("late-p1")
+        assert (split.failure, split.finish_reason) == ("prefill read_expired", "error"), told(split)
+
+    def test_a_later_turn_that_comes_too_late_and_is_to_be_computed(self, pull: Rig) -> None:
+        """vLLM 0.32.0 parks it again, for a read that nobody begins: it hangs, and that must show."""
+        leg = self.too_late(pull, "p0")
+        split = pull.until(
+            "late-p0", lambda split: stamped(split).count("prefill reserved") > 0 and bool(split.failure)
+        )
+        assert (split.state, split.failure) == (State.UNFINISHED, "prefill read_expired"), told(split)
+        leg.abandon()
+
+    @staticmethod
+    def too_late(rig: Rig, name: str) -> Leg:
+        """The prefill leg of a later turn, when decode no longer has the blocks of the one before."""
         first = prompt(300, 21)
-        answer = handed_over(pull, "turn-early", first, decode="d1")
-        later_turn(pull, "turn-late", first, answer, remote_blocks_expiry_time=perf_counter())
-        split = pull.of("turn-late")
-        assert split.failure == "prefill read_expired", told(split)
-        assert split.first_token is not None
+        answer = handed_over(rig, f"early-{name}", first, name, "d1")
+        _, body = later_turn(first, answer, remote_blocks_expiry_time=perf_counter())
+        return Leg(rig[name], f"late-{name}", body)
 
     def test_a_router_that_mistakes_the_prefill_s_request(self, pull: Rig) -> None:
         text = prompt(300, 22)
