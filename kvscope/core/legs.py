@@ -89,6 +89,7 @@ def gather_legs(events: Events) -> Legs:
     tally = Tally(
         events=len(rows),
         lost=sum(process.lost for process in events.processes),
+        earlier=sum(process.earlier for process in events.processes),
         duplicates=duplicates,
         out_of_bounds=out_of_bounds,
     )

@@ -145,7 +145,7 @@ class Stream:
         if key not in self._index:
             self._index[key] = len(self._processes)
             self._processes.append(process)
-            self._count(Tally(lost=process.lost))
+            self._count(Tally(lost=process.lost, earlier=process.earlier))
             self._engines = gather_engines(tuple(self._processes))
             return self._index[key]
         known = self._processes[self._index[key]]
@@ -205,7 +205,7 @@ class Stream:
             steps = self._scoped[self._scoped["moment"] == _STEP]
             steps = steps[np.isin(engine[steps["process"]], np.unique(engine[chunks]))]
             scoped = _stack((scoped, steps[steps["t"] >= rows["t"].min()]))
-        processes = tuple(replace(process, lost=0) for process in self._processes)
+        processes = tuple(replace(process, lost=0, earlier=0) for process in self._processes)
         return Events(_stack((rows, scoped)), processes, self._texts)
 
     def _quick(self) -> Splits:

@@ -45,7 +45,9 @@ class Process:
     started: dict[str, Any] = field(default_factory=dict)
     """What `design` calls `started`: versions, connector, role, sizes. Empty when never told."""
     lost: int = 0
-    """Records overwritten before they were read."""
+    """Records overwritten before they were read, since reading began."""
+    earlier: int = 0
+    """Records overwritten before reading began: older than anything that is here."""
     note: str = ""
     """Why this process is not instrumented, if it is not."""
 

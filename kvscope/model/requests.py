@@ -153,7 +153,9 @@ class Tally:
 
     events: int = 0
     lost: int = 0
-    """Overwritten in a ring before they were read."""
+    """Overwritten in a ring before they were read, since reading began."""
+    earlier: int = 0
+    """Overwritten before reading began: what the rings no longer held. Requests of that time may be cut."""
     duplicates: int = 0
     late: int = 0
     """Came after their request had been closed (streaming only)."""

@@ -18,10 +18,13 @@ class _Reading:
 
     ring: RingFile
     number: int
+    was_there: bool = False
+    """When reading began: what its rings had overwritten by then was never to be had."""
     cursors: dict[int, tuple[int, int]] = field(default_factory=dict)
     """segment -> (events, texts) read"""
     events: int = 0
     lost: int = 0
+    earlier: int = 0
     texts_lost: int = 0
     told: dict[str, Any] = field(default_factory=dict)
     ended: bool = False
@@ -33,6 +36,7 @@ class Tap:
     def __init__(self, run_dir: Path, writer: Writer) -> None:
         self._run_dir, self._writer = run_dir, writer
         self._readings: dict[Path, _Reading] = {}
+        self._begun = False
         self.faults: dict[str, None] = {}
         """What could not be read, each sentence once."""
 
@@ -43,8 +47,13 @@ class Tap:
 
     @property
     def lost(self) -> int:
-        """Records overwritten before they were read, or left unfinished."""
+        """Records overwritten before they were read, or left unfinished, since reading began."""
         return sum(reading.lost for reading in self._readings.values())
+
+    @property
+    def earlier(self) -> int:
+        """Records overwritten before reading began."""
+        return sum(reading.earlier for reading in self._readings.values())
 
     @property
     def texts_lost(self) -> int:
@@ -73,7 +82,8 @@ class Tap:
     def _look(self) -> None:
         faults: list[RingError] = []
         for ring in list_rings(self._run_dir, faults, set(self._readings)):
-            self._readings[ring.path] = _Reading(ring, len(self._readings))
+            self._readings[ring.path] = _Reading(ring, len(self._readings), was_there=not self._begun)
+        self._begun = True
         self.faults.update(dict.fromkeys(map(str, faults)))
 
     def _guarded_drain(self, reading: _Reading) -> None:
@@ -86,6 +96,7 @@ class Tap:
     def _drain(self, reading: _Reading) -> None:
         final = not reading.ring.alive  # asked first: what a dead process left is complete
         drained = [self._drain_segment(reading, *item, final) for item in enumerate(reading.ring.segments())]
+        reading.was_there = False
         info = self._info(reading, alive=not final)
         if info != reading.told:
             reading.told = info
@@ -100,7 +111,10 @@ class Tap:
         pairs, texts_at, texts_lost = segment.drain_texts(texts_at, final)
         reading.cursors[index] = (at, texts_at)
         reading.events += len(raw) // RECORD_BYTES
-        reading.lost += lost
+        if reading.was_there:
+            reading.earlier += lost
+        else:
+            reading.lost += lost
         reading.texts_lost += texts_lost
         self._writer.texts(pairs)
         return THREAD_CODE[segment.thread], raw
@@ -109,5 +123,5 @@ class Tap:
     def _info(reading: _Reading, alive: bool) -> dict[str, Any]:
         ring = reading.ring
         threads = [{"thread": segment.thread, "name": segment.name} for segment in ring.segments()]
-        losses = {"lost": reading.lost, "texts_lost": reading.texts_lost}
+        losses = {"lost": reading.lost, "earlier": reading.earlier, "texts_lost": reading.texts_lost}
         return asdict(ring.header) | {"alive": alive, "started": ring.started, "threads": threads} | losses

@@ -25,7 +25,12 @@ class Seen:
     @property
     def published(self) -> int:
         """Records that its rings had taken when this source last looked."""
-        return sum(len(part) for part in self.parts) + int(self.info.get("lost", 0))
+        return sum(len(part) for part in self.parts) + int(self.info.get("lost", 0)) + self.earlier
+
+    @property
+    def earlier(self) -> int:
+        """Of those, what was overwritten before this source began to read."""
+        return int(self.info.get("earlier", 0))
 
 
 class Gathering:
@@ -77,8 +82,9 @@ class Gathering:
         self.duplicates += len(found) - len(distinct)
         newest = max(seen, key=lambda each: each.published)
         # What one source missed, another may have caught.
-        lost = max(newest.published - len(distinct), 0) + max(unrecorded(each.info) for each in seen)
-        return [distinct], replace(process_of(newest.info), lost=lost)
+        earlier = min(each.earlier for each in seen)
+        lost = max(newest.published - earlier - len(distinct), 0) + max(unrecorded(each.info) for each in seen)
+        return [distinct], replace(process_of(newest.info), lost=lost, earlier=earlier)
 
 
 def identity(info: Mapping[str, Any]) -> Identity:

@@ -69,7 +69,7 @@ def low64(key: bytes) -> int:
 
 
 def process_of(info: Mapping[str, Any]) -> Process:
-    """A process, from what its ring file's header says, its `started`, and `lost`: what was overwritten unread."""
+    """A process, from what its ring file's header says, its `started`, `lost` and `earlier`."""
     started = info.get("started") or {}
     return Process(
         engine=str(started.get("engine") or f"pid {info['pid']}"),
@@ -78,6 +78,7 @@ def process_of(info: Mapping[str, Any]) -> Process:
         pid=int(info["pid"]),
         started=started,
         lost=int(info.get("lost", 0)) + unrecorded(info),
+        earlier=int(info.get("earlier", 0)),
         # One that records, though less than it should, is no dark one: what it lost says the rest.
         note="" if info.get("segments") else str(info.get("note") or ""),
     )

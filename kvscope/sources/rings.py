@@ -23,7 +23,10 @@ class RingReading:
     file: RingFile
     cursors: list[list[int]] = field(default_factory=list)
     """Per ring: next event, next chunk of text."""
+    was_there: bool = False
+    """When reading began: what its rings had overwritten by then was never to be had."""
     overwritten: int = 0
+    earlier: int = 0
     ended: bool = False
     """Dead, and drained to its end."""
 
@@ -39,16 +42,23 @@ class RingReading:
             cursor = self.cursors[index]
             raw, cursor[0], lost = segment.drain(cursor[0], dead)
             told, cursor[1], _ = segment.drain_texts(cursor[1], dead)
-            self.overwritten += lost
+            if self.was_there:
+                self.earlier += lost
+            else:
+                self.overwritten += lost
             found.append(raw)
             texts += told
-        self.ended = dead
+        self.ended, self.was_there = dead, False
         return records(b"".join(found)), texts
 
     @property
     def info(self) -> dict[str, Any]:
         """What a recording would say of the process."""
-        return asdict(self.file.header) | {"started": self.file.started, "lost": self.overwritten}
+        return asdict(self.file.header) | {
+            "started": self.file.started,
+            "lost": self.overwritten,
+            "earlier": self.earlier,
+        }
 
 
 class Rings:
@@ -60,6 +70,7 @@ class Rings:
     def __init__(self, run_dir: Path | str) -> None:
         self.run_dir = Path(run_dir)
         self.readings: list[RingReading] = []
+        self._begun = False
         self._faults: dict[str, None] = {}
 
     @property
@@ -98,7 +109,8 @@ class Rings:
             found = list_rings(self.run_dir, faults, known)
         except RingError as error:
             raise InputError(str(error)) from None
-        self.readings += [RingReading(file) for file in found]
+        self.readings += [RingReading(file, was_there=not self._begun) for file in found]
+        self._begun = True
         self._faults |= dict.fromkeys(map(str, faults))
 
 

@@ -59,6 +59,8 @@ def _states(found: Condition) -> list[str]:
     for state in (State.ONE_LEGGED, State.INCOMPLETE, State.UNFINISHED, State.UNMATCHED):
         states.append(f"{state.replace('_', '-')} {found.states[state]:,}")
     states += [f"events {found.tally.events:,}", f"lost {found.tally.lost:,}"]
+    if found.tally.earlier:
+        states.append(f"{found.tally.earlier:,} older ones were no longer in the rings")
     return states + [f"{name.replace('_', ' ')} {n:,}" for name, n in found.trouble if name != "lost"]
 
 

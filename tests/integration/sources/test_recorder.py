@@ -48,7 +48,8 @@ def test_losses_are_the_same_in_both(
     save(run_dir, tmp_path / "a.kvs")
     recorded, live = read_recordings([tmp_path / "a.kvs"]), read_rings(run_dir)
     assert same(recorded, live)
-    assert recorded.processes[0].lost == 1000 - len(recorded) > 0
+    assert recorded.processes[0].earlier == 1000 - len(recorded) > 0
+    assert recorded.processes[0].lost == 0
 
 
 def test_two_recordings_of_one_process_are_one(run_dir: Path, start: Start, tmp_path: Path) -> None:
@@ -73,8 +74,8 @@ def test_what_one_recording_missed_another_makes_good(
         save(run_dir, tmp_path / name)
     last = read_recordings([tmp_path / "c"])
     together = read_recordings([tmp_path / name for name in "cab"])
-    assert last.processes[0].lost == 600 - len(last) > 0
-    assert together.processes[0].lost == 0
+    assert last.processes[0].earlier == 600 - len(last) > 0
+    assert (together.processes[0].lost, together.processes[0].earlier) == (0, 0)
     assert sorted(together.rows["values"][:, 0]) == list(range(600))
 
 
