@@ -10,7 +10,8 @@ is whole. It only ever grows; nobody truncates it, since a map cut short kills i
              256   note, 512 bytes: why the process records nothing, or less than it should
              768   why the probe switched itself off, 256 bytes
              1024  SEGMENTS u64: events refused, one word per thread, because an increment in Python is
-                   not atomic and a word of its own makes each count exact; a reader adds them up
+                   not atomic and a word of its own makes each count exact; a reader adds them up. The
+                   first is for events from before there was a file, the last for threads beyond the others
              1536  SEGMENTS pairs of u64: offset and size of each segment; a size of 0 is none, or not yet
                    (threads that begin together do not wait for each other, so an earlier one may come later)
     4096   started area     STARTED_BYTES: u64 version, u64 length, JSON; a seqlock (odd = being written)

@@ -7,13 +7,18 @@ import json
 import sys
 import threading
 from hashlib import blake2b
+from time import monotonic_ns
 from typing import Any
 
 from kvscope.probe import layout, ring
 from kvscope.probe.vocabulary import THREADS
 
 ERRORS_ALLOWED = 100
+RETRY_NS = 10 * 10**9
+"""How long after a refusal the next event asks for room again. (Reading the clock is no system call.)"""
+
 WORD = layout.HEADER_WORD
+_pack_text = layout.TEXT_BODY.pack_into
 
 
 class Keys(dict[str | None, bytes]):
@@ -22,10 +27,13 @@ class Keys(dict[str | None, bytes]):
     Emptied after half a texts ring, so that it is bounded and every text in use is still in the ring.
     """
 
+    __slots__ = ("_bodies", "_half", "_left", "_most", "_sequences", "_take", "_untold")
+
     def __init__(self, texts: ring.Ring, untold: memoryview) -> None:
         super().__init__({None: layout.NO_KEY})
-        self._texts, self._untold = texts, untold
-        self._most, self._left = texts.capacity - layout.GUARD, texts.capacity // 2
+        self._take, self._bodies, self._sequences, self._untold = texts.take, texts.bodies, texts.sequences, untold
+        self._most, self._half = texts.capacity - layout.GUARD, texts.capacity // 2
+        self._left = self._half
 
     def __missing__(self, text: str) -> bytes:
         raw, key = encoded(text)
@@ -33,21 +41,26 @@ class Keys(dict[str | None, bytes]):
         self._left -= chunks
         if self._left < 0:
             self.clear()
-            self[None], self._left = layout.NO_KEY, self._texts.capacity // 2 - chunks
-        if chunks <= self._most:
-            self._tell(key, raw, chunks)
+            self[None], self._left = layout.NO_KEY, self._half - chunks
+        if chunks == 1:
+            self._put(key, 0, 1, raw)
         else:
-            self._untold[0] += 1
+            self._put_long(key, raw, chunks)
         self[text] = key
         return key
 
-    def _tell(self, key: bytes, raw: bytes, chunks: int) -> None:
-        texts, size = self._texts, layout.TEXT_CHUNK
+    def _put_long(self, key: bytes, raw: bytes, chunks: int) -> None:
+        if chunks > self._most:
+            self._untold[0] += 1
+            return
+        size = layout.TEXT_CHUNK
         for chunk in range(chunks):
-            part = raw[chunk * size : (chunk + 1) * size]
-            sequence, at, word = texts.take()
-            layout.TEXT_BODY.pack_into(texts.bodies, at, key, chunk, chunks, len(part), 0, part)
-            texts.sequences[word] = sequence
+            self._put(key, chunk, chunks, raw[chunk * size : (chunk + 1) * size])
+
+    def _put(self, key: bytes, chunk: int, chunks: int, part: bytes) -> None:
+        sequence, at, word = self._take()
+        _pack_text(self._bodies, at, key, chunk, chunks, len(part), 0, part)
+        self._sequences[word] = sequence
 
 
 def encoded(text: str) -> tuple[bytes, bytes]:
@@ -65,12 +78,13 @@ class Seat:
     def __init__(self, file: ring.ProcessFile) -> None:
         self.file = file
         self.segment: ring.Segment | None = None
+        self.ask_at = 0
+        """When, if without rings, to ask for them: monotonic ns."""
         self._counter = file.take_counter()
 
-    def refuse(self, events: int) -> int:
-        """Count events that could not be recorded; returns how many that makes."""
+    def refuse(self, events: int) -> None:
+        """Count events that could not be recorded."""
         self.file.words[self._counter] += events
-        return self.file.words[self._counter]
 
     def __del__(self) -> None:
         self.file.leave_counter(self._counter)
@@ -81,10 +95,12 @@ class Seat:
 class Process:
     """One per process; a forked child makes its own, with what its parent had described."""
 
-    def __init__(self, started: dict[str, Any]) -> None:
-        self.failed = False
-        self._said = False
+    def __init__(self, started: dict[str, Any], silent: bool = False) -> None:
+        self._silent, self._said = silent, False
         self._files: list[ring.ProcessFile] = []
+        self._open_at, self._hindrance = 0, ""
+        self._missed: dict[int, int] = {}
+        """thread -> its events from before there was a file: each thread adds to its own, so that none is uncounted."""
         self._telling = threading.Lock()
         self._started, self._untold = started, bool(started)
         self._errors = itertools.count(1)
@@ -98,42 +114,49 @@ class Process:
         """The process that a fork made of this one."""
         for file in self._files:
             file.abandon()
-        return Process(dict(self._started))
+        return Process(dict(self._started), self._silent)
 
     def on(self) -> bool:
         """Whether an event would be recorded now, room permitting."""
-        return not self.failed and (self.file is None or bool(self.file.control[0]))
+        return not self._silent and (self.file is None or bool(self.file.control[0]))
 
-    def seat(self, thread: threading.Thread, role: int) -> Seat | None:
-        """A place for a thread; None if there can be no file."""
-        file = self._opened()
-        return self.give(Seat(file), thread, role) if file else None
-
-    def give(self, seat: Seat, thread: threading.Thread, role: int) -> Seat:
+    def give(self, seat: Seat, thread: threading.Thread, role: int) -> None:
         """Give a seat its rings, if there is room now."""
         try:
             seat.segment = seat.file.segment(THREADS[role])
             seat.segment.name(thread, role)
         except OSError as error:
+            seat.ask_at = monotonic_ns() + RETRY_NS
             reason = f"no room for the events of thread {thread.name}: {_words(error)}"
             seat.file.write_text(layout.NOTE_AT, layout.NOTE_BYTES, reason)
             self._say(f"{reason}; they are counted, not kept")
-        return seat
 
-    def _opened(self) -> ring.ProcessFile | None:
+    def miss(self, events: int) -> None:
+        """Count events for which there is no file; the file tells of them once there is one."""
+        if self._silent:
+            return
+        thread = threading.get_ident()
+        self._missed[thread] = self._missed.get(thread, 0) + events
+        self._untold = True
+        self._tell()
+
+    def opened(self) -> ring.ProcessFile | None:
         """The file, made if need be. Threads that make one at once wait for nobody: the first one counts."""
-        if self._files or self.failed:
+        if self._files or self._silent or monotonic_ns() < self._open_at:
             return self.file
         directory = ring.default_run_dir()
         try:
             made = ring.ProcessFile(directory)
         except (OSError, ValueError) as error:
-            self.failed = True
-            self._say(f"cannot record in {directory}: {_words(error)}; this process goes on without")
+            self._open_at = monotonic_ns() + RETRY_NS
+            self._hindrance = f"cannot record in {directory}: {_words(error)}"
+            self._say(f"{self._hindrance}; this process goes on without, and tries again now and then")
             return None
         self._files.append(made)
         if self._files[0] is not made:
             made.remove()
+        elif self._hindrance:
+            made.write_text(layout.NOTE_AT, layout.NOTE_BYTES, f"recorded nothing at first: {self._hindrance}")
         self._tell()
         return self._files[0]
 
@@ -144,18 +167,19 @@ class Process:
         self._tell()
 
     def _tell(self) -> None:
-        """Write `started` if it has changed. Whoever is at it writes for all: nobody waits."""
+        """Write `started` and what was missed if they have changed. Whoever is at it writes for all: nobody waits."""
         while self.file and self._untold and self._telling.acquire(blocking=False):
             try:
                 self._untold = False
                 room = layout.STARTED_BYTES - layout.STARTED_PREFIX_BYTES
                 self.file.write_started(fitted(dict(self._started), room))
+                self.file.write_missed(sum(list(self._missed.values())))
             finally:
                 self._telling.release()
 
     def note(self, reason: str) -> None:
         """Say why this process is not instrumented, and be listed for it."""
-        file = self._opened()
+        file = self.opened()
         if file:
             file.write_text(layout.NOTE_AT, layout.NOTE_BYTES, reason)
 

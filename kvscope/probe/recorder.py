@@ -10,8 +10,9 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import monotonic_ns
 from typing import Any, TypeAlias
 
@@ -19,8 +20,8 @@ from kvscope.probe import layout
 from kvscope.probe.process import Keys, Process, Seat, encoded
 from kvscope.probe.vocabulary import THREAD_CODE, UNKNOWN
 
-RETRY_EVERY = 4096
-"""Refused events, after which a thread asks for room again."""
+# The eight bytes of a key that stand for a text in a value slot, as `key64` reads them.
+_low64 = struct.Struct("<q").unpack_from
 
 # How threads that are not the main one are named by the engine, by how the name begins.
 ROLE_OF_THREAD = {
@@ -32,12 +33,27 @@ ROLE_OF_THREAD = {
 # What `record` needs, in the order it unpacks it: control word, next place, bodies, sequences, keys, role.
 State: TypeAlias = tuple[memoryview, Callable[[], tuple[int, int, int]], memoryview, memoryview, Keys, int]
 
-_process = Process({})
+SILENT = os.environ.get("KVSCOPE") == "off"
+"""Then nothing is recorded, ever, and there is no file: patched files call tracepoints without the plugin too."""
+
+
+class Here(threading.local):
+    """What the calling thread keeps of the recorder: its place and its role."""
+
+    control: Sequence[int] = (0,) if SILENT else (1,)
+    """`control[0]` is the cheap check before an event is made up: 0 if it would not be recorded. The control word
+    itself, once there is a file."""
+    state: State
+    seat: Seat
+    role: int
+
+
+here = Here()
+_process = Process({}, SILENT)
 _main_role = 0
-_local = threading.local()
 
 
-def _bound(local: threading.local = _local, now: Callable[[], int] = monotonic_ns) -> Callable[..., None]:
+def _bound(local: Here = here, now: Callable[[], int] = monotonic_ns) -> Callable[..., None]:
     """Make `record` with everything it touches per event in closure cells, which are the fastest to reach."""
     body_size, absent, no_key = layout.BODY.size, UNKNOWN, layout.NO_KEY
     pack_all, pack_two, tail = layout.BODY.pack_into, layout.SHORT_BODY.pack_into, layout.SHORT_TAIL
@@ -53,7 +69,6 @@ def _bound(local: threading.local = _local, now: Callable[[], int] = monotonic_n
         v3: int = absent,
         v4: int = absent,
         v5: int = absent,
-        *,
         peer: str | None = None,
         state: int = 0,
         rank: int = 0,
@@ -62,7 +77,10 @@ def _bound(local: threading.local = _local, now: Callable[[], int] = monotonic_n
         reason: int = 0,
         flags: int = 0,
     ) -> None:
-        """Record a moment; codes and the meaning of v0..v5 are `vocabulary`'s, t is monotonic ns (0: now)."""
+        """Record a moment; codes and the meaning of v0..v5 are `vocabulary`'s, t is monotonic ns (0: now).
+
+        Name what follows v5: it could be keyword-only but for the fifty ns that costs per event.
+        """
         try:
             control, take, bodies, sequences, keys, thread = local.state
         except AttributeError:
@@ -74,11 +92,12 @@ def _bound(local: threading.local = _local, now: Callable[[], int] = monotonic_n
             if not control[0]:
                 return
             t = t or now()
-            key, peer_key = keys[request], no_key if peer is None else keys[peer]
+            key = keys[request]
+            peer_key = no_key if peer is None else keys[peer]
             sequence, at, word = take()
             # fmt: off
             try:
-                if v2 is v3 is v4 is v5 is absent:  # most moments: a third less to pack
+                if v2 is absent and v3 is absent and v4 is absent and v5 is absent:  # most moments: less to pack
                     pack_two(bodies, at, t, key, peer_key, moment, leg, thread, state, rank, peer_rank, step,
                              reason, flags, v0, v1, tail)
                 else:
@@ -86,27 +105,38 @@ def _bound(local: threading.local = _local, now: Callable[[], int] = monotonic_n
                              reason, flags, v0, v1, v2, v3, v4, v5)
             except Exception as error:  # noqa: BLE001 - its place is taken: leave a void record, not a gap
                 bodies[at : at + body_size] = bytes(body_size)
-                _fault(error)
+                fault(error)
             # fmt: on
             sequences[word] = sequence
         except Exception as error:  # noqa: BLE001 - nothing may leave a tracepoint
-            _fault(error)
+            fault(error)
 
     return record
 
 
-record = _bound()
+def _nothing(*_args: object, **_fields: object) -> None:
+    """What `record` is in a silent process."""
+
+
+record = _nothing if SILENT else _bound()
 
 
 def text(value: str | None) -> int:
     """Tell a text (an engine's name, say); returns what stands for it in a value slot, UNKNOWN for None or when off."""
     try:
-        state = getattr(_local, "state", None) or _begin(0)
-        if value is None or state is None or not state[0][0]:
+        state = here.state
+    except AttributeError:
+        begun = _begin(0)
+        if begun is None:
             return UNKNOWN
-        return int.from_bytes(state[4][value][:8], "little", signed=True)
+        state = begun
+    try:
+        if value is None or not state[0][0]:
+            return UNKNOWN
+        low: int = _low64(state[4][value])[0]
+        return low
     except Exception as error:  # noqa: BLE001
-        _fault(error)
+        fault(error)
         return UNKNOWN
 
 
@@ -115,8 +145,14 @@ def key64(value: str) -> int:
     return int.from_bytes(encoded(value)[1][:8], "little")
 
 
+def fault(error: Exception) -> None:
+    """Count an error in making up an event; too many switch the probe off."""
+    with contextlib.suppress(Exception):
+        _process.error(error)
+
+
 def is_on() -> bool:
-    """Whether an event would be recorded now, room permitting. True before the first event."""
+    """Whether an event would be recorded now, room permitting. True before the first event, unless silent."""
     return _process.on()
 
 
@@ -142,10 +178,10 @@ def set_main_role(name: str) -> None:
 
 def set_role(name: str) -> None:
     """Say which of `vocabulary.THREADS` the calling thread is."""
-    _local.role = THREAD_CODE.get(name, 0)
-    state: State | None = getattr(_local, "state", None)
+    here.role = THREAD_CODE.get(name, 0)
+    state: State | None = getattr(here, "state", None)
     if state:
-        _local.state = (*state[:-1], _local.role)
+        here.state = (*state[:-1], here.role)
 
 
 def _begin(events: int) -> State | None:
@@ -153,24 +189,27 @@ def _begin(events: int) -> State | None:
     try:
         return _begun(events)
     except Exception as error:  # noqa: BLE001
-        _fault(error)
+        fault(error)
         return None
 
 
 def _begun(events: int) -> State | None:
-    if not _process.on():
+    file = _process.opened()
+    if file is None:
+        _process.miss(events)
         return None
-    seat: Seat | None = getattr(_local, "seat", None)
+    here.control = file.control
+    if not file.control[0]:
+        return None
+    seat: Seat | None = getattr(here, "seat", None)
     if seat is None:
-        seat = _local.seat = _process.seat(threading.current_thread(), _role())
-        if seat is None:
-            return None
-    elif seat.refuse(0) % RETRY_EVERY == 0:
+        seat = here.seat = Seat(file)
+    if monotonic_ns() >= seat.ask_at:
         _process.give(seat, threading.current_thread(), _role())
     if seat.segment is None:
         seat.refuse(events)
         return None
-    state = _local.state = _state(seat, _role())
+    state = here.state = _state(seat, _role())
     return state
 
 
@@ -182,7 +221,7 @@ def _state(seat: Seat, role: int) -> State:
 
 
 def _role() -> int:
-    told: int | None = getattr(_local, "role", None)
+    told: int | None = getattr(here, "role", None)
     if told is not None:
         return told
     thread = threading.current_thread()
@@ -191,16 +230,11 @@ def _role() -> int:
     return THREAD_CODE[next((role for name, role in ROLE_OF_THREAD.items() if thread.name.startswith(name)), "unknown")]
 
 
-def _fault(error: Exception) -> None:
-    with contextlib.suppress(Exception):
-        _process.error(error)
-
-
 def _forked() -> None:
     """A child has rings of its own: it would write over its parent's."""
     global _process
     with contextlib.suppress(Exception):
-        _local.__dict__.clear()
+        here.__dict__.clear()
         _process = _process.child()
 
 

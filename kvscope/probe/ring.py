@@ -101,11 +101,15 @@ class ProcessFile:
         # Threads that begin together wait for nobody: what they share are lists, whose append and pop are atomic.
         self._claims: list[list[int]] = []
         self._left: dict[int, list[Segment]] = {}
-        self._counters = list(range(layout.SEGMENTS - 1))
+        self._counters = list(range(1, layout.SEGMENTS - 1))
 
     def word(self, name: str) -> memoryview:
         """One word of the header, alone."""
         return self.words[WORD[name] : WORD[name] + 1]
+
+    def write_missed(self, events: int) -> None:
+        """Say how many events there were before the file: in a refusal counter that no thread has."""
+        self.words[layout.REFUSED_AT // 8] = events
 
     def take_counter(self) -> int:
         """The header word where one thread counts what it could not record; all late comers share the last."""

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kvscope.probe import recorder
-from kvscope.probe.recorder import _fault as fault
-from kvscope.probe.recorder import _local as this_thread
+from kvscope.probe.recorder import fault, here
 
 
 def tracepoint(observe: Callable[..., None]) -> Callable[..., None]:
@@ -16,13 +14,8 @@ def tracepoint(observe: Callable[..., None]) -> Callable[..., None]:
     All attribute access on the engine's objects belongs inside: the added lines pass bare names only.
     """
 
-    def guarded(*args: Any, local: Any = this_thread) -> None:
-        try:
-            # The control word itself, once the thread has its rings: a third of what asking `is_on` costs.
-            on = local.state[0][0]
-        except AttributeError:
-            on = recorder.is_on()
-        if on:
+    def guarded(*args: Any) -> None:
+        if here.control[0]:
             try:
                 observe(*args)
             except Exception as error:  # noqa: BLE001 - the engine must never see it

@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from kvscope.probe import control, layout, reader
 from kvscope.probe.recording import EndPart, RecordsPart, parts
 
@@ -138,6 +140,57 @@ def test_threads_do_not_disturb_each_other(start: Start, run_dir: Path) -> None:
             assert numbers == list(range(numbers[0], 20000))
         total += cursor
     assert total + ring.header.refused == 6 * 20000
+
+
+LATE = """
+import os, pathlib, threading
+from kvscope.probe import process
+process.RETRY_NS = 0
+run_dir = pathlib.Path(os.environ["KVSCOPE_RUN_DIR"])
+run_dir.rmdir()
+run_dir.write_text("in the way")
+half_way = threading.Barrier(7)
+def work(side):
+    for number in range(1500):
+        record(1, 1, f"{side}-{number % 50}", 1, side, number)
+        if number == 700: half_way.wait()
+threads = [threading.Thread(target=work, args=(side,)) for side in range(6)]
+for thread in threads: thread.start()
+half_way.wait()
+run_dir.unlink()
+for thread in threads: thread.join()
+"""
+
+
+def test_threads_that_begin_before_the_directory_can_be_written_miss_no_count(start: Start, run_dir: Path) -> None:
+    _, said = start(LATE).communicate(timeout=60)
+    assert (said.count("\n"), "is not a directory; this process goes on without" in said) == (1, True)
+    (ring,) = reader.list_rings(run_dir)
+    kept = sum(segment.events.head() for segment in ring.segments())
+    assert (kept + ring.header.refused, ring.header.refused >= 6 * 701) == (6 * 1500, True)
+
+
+# As where files were patched on disk: the tracepoints are called whether the plugin was loaded or not.
+SILENCED = """
+from kvscope.probe import recorder
+from kvscope.vllm.guard import tracepoint
+recorder.note_uninstrumented("why")
+record(1, 1, "a", 1, text("b"), peer="c", step=7)
+tracepoint(lambda: print("looked"))()
+print(recorder.is_on(), text("b") == -2**63)
+"""
+
+
+@pytest.mark.parametrize(
+    ("told", "expected", "files"),
+    [({"KVSCOPE": "off"}, "False True\n", 0), ({"KVSCOPE": "on"}, "looked\nTrue False\n", 1)],
+)
+def test_a_silent_process_looks_at_nothing_and_has_no_file(
+    start: Start, run_dir: Path, told: dict[str, str], expected: str, files: int
+) -> None:
+    process = start(SILENCED, env={**os.environ, **told})
+    assert process.communicate(timeout=60) == (expected, "")
+    assert len(list(run_dir.iterdir())) == files
 
 
 def test_loaded_without_an_event_it_leaves_no_file(start: Start, run_dir: Path) -> None:

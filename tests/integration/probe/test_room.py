@@ -66,6 +66,17 @@ def test_a_small_one_is_shared_and_a_quarter_stays_free(mount_point: Path, tmp_p
 
 
 @needs_root
+def test_a_containers_usual_64_megabytes_are_plenty(mount_point: Path, tmp_path: Path) -> None:
+    run = mount_point / "run"
+    copied = f"cp -r $RUN {tmp_path}/copy; stat -f -c '%f %b' {mount_point}"
+    done = private_mount(small(mount_point, 64), run, copied)
+    free, blocks = map(int, done.stdout.split()[1:])
+    (ring,) = list_rings(tmp_path / "copy")
+    sizes = [segment.events.capacity for segment in ring.segments()]
+    assert (sizes, ring.header.file_bytes < 5 << 20, free > blocks * 0.9) == ([8192] * 4, True, True)
+
+
+@needs_root
 def test_a_nearly_full_one_counts_what_it_cannot_keep(mount_point: Path, tmp_path: Path) -> None:
     run = mount_point / "run"
     fill = f"{small(mount_point, 4)}; head -c 3100000 /dev/zero > {mount_point}/other"

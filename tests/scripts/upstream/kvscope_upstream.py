@@ -30,7 +30,7 @@ def pytest_configure() -> None:
     from kvscope.probe import process, recorder
 
     process.ERRORS_ALLOWED = 1 << 30  # count on, rather than switch off
-    counted = recorder._fault
+    counted = recorder.fault
 
     def fault(error: Exception) -> None:
         frame = traceback.extract_tb(error.__traceback__)[-1]
@@ -38,7 +38,7 @@ def pytest_configure() -> None:
         FAULTS[said] = FAULTS.get(said, 0) + 1
         counted(error)
 
-    recorder._fault = fault
+    recorder.fault = fault
     from kvscope.vllm import plugin
 
     plugin.load()

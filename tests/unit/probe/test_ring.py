@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any
 
 import pytest
 
-from kvscope.probe import layout, recorder
+from kvscope.probe import layout, process, recorder, ring
 from kvscope.probe.process import ERRORS_ALLOWED, encoded, fitted
 from kvscope.probe.reader import list_rings
 from kvscope.probe.recorder import record
@@ -75,7 +76,7 @@ def test_what_the_writer_may_be_inside_of_is_left_out(probe: Probe) -> None:
 def test_a_gap_left_by_an_interrupted_record_waits_then_counts(probe: Probe) -> None:
     record(1, 1, None, 1)
     segment = probe.ring().segments()[0]
-    recorder._local.state[1]()  # an index taken and never published
+    recorder.here.state[1]()  # an index taken and never published
     record(1, 1, None, 1)
     assert segment.drain(0)[1:] == (1, 0), "it may yet be filled"
     assert segment.drain(0, final=True)[1:] == (3, 1)
@@ -117,7 +118,7 @@ def test_a_text_is_written_once(probe: Probe) -> None:
 def test_a_text_in_use_is_always_in_the_ring_and_the_cache_is_bounded(probe: Probe) -> None:
     for number in range(1000):
         record(1, 1, f"request-{number}", 1, peer="the engine")
-        assert len(recorder._local.state[4]) <= CAPACITY // 8 + 1
+        assert len(recorder.here.state[4]) <= CAPACITY // 8 + 1
     texts = {text for _, text in probe.ring().segments()[0].drain_texts(0)[0]}
     assert {"the engine", "request-999", "request-980"} <= texts
 
@@ -210,6 +211,72 @@ def test_over_the_budget_events_are_counted(
     assert "KVSCOPE_SHM_BYTES" in header.note
     assert capsys.readouterr().err.count("\n") == 1
     assert header.file_bytes <= header.stated_bytes == 65536
+
+
+def test_what_was_missed_before_there_was_a_file_is_counted_once_there_is_one(
+    probe: Probe, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    probe.run_dir.write_text("in the way")
+
+    def some() -> None:
+        for number in range(7):
+            record(1, 1, "a", 1, recorder.text("not counted"), number)
+
+    some()
+    thread = threading.Thread(target=some)
+    thread.start()
+    thread.join()
+    probe.run_dir.unlink()
+    some()
+    assert not probe.run_dir.exists(), "it is not tried again at once"
+    monkeypatch.setattr(process, "monotonic_ns", lambda: time.monotonic_ns() + process.RETRY_NS)
+    some()
+    ring = probe.ring()
+    assert (ring.header.refused, ring.segments()[0].drain(0)[1]) == (21, 7)
+    assert ring.header.note.startswith(f"recorded nothing at first: cannot record in {probe.run_dir}: ")
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_room_that_appears_is_taken(probe: Probe, monkeypatch: pytest.MonkeyPatch) -> None:
+    record(1, 1, "a", 1)
+    room, later = [False], [0]
+    segment = ring.ProcessFile.segment
+
+    def scarce(file: ring.ProcessFile, role: str) -> ring.Segment:
+        if not room[0]:
+            raise ring.NoRoom("none")
+        return segment(file, role)
+
+    monkeypatch.setattr(ring.ProcessFile, "segment", scarce)
+    monkeypatch.setattr(recorder, "monotonic_ns", lambda: time.monotonic_ns() + later[0])
+
+    def more() -> None:
+        for room[0], later[0] in ((False, 0), (True, 0), (True, process.RETRY_NS)):
+            for _ in range(5):
+                record(1, 1, "b", 1)
+
+    thread = threading.Thread(target=more)
+    thread.start()
+    thread.join()
+    found = probe.ring()
+    assert (found.header.refused, found.segments()[1].drain(0)[1]) == (10, 5)
+
+
+def test_before_a_thread_has_rings_the_check_sees_what_was_switched(probe: Probe) -> None:
+    assert recorder.here.control[0] == 1
+    record(1, 1, "a", 1)
+    recorder._process.file.control[0] = 0  # type: ignore[union-attr]
+    seen: list[int] = []
+
+    def other() -> None:
+        seen.append(recorder.here.control[0])
+        record(1, 1, "b", 1)
+        seen.append(recorder.here.control[0])
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    thread.join()
+    assert (seen, recorder.here.control[0]) == ([1, 0], 0)
 
 
 def test_a_bad_setting_is_named(
