@@ -36,7 +36,7 @@ def answered(rig: Rig, way: str, name: str, text: list[int]) -> list[int]:
     """The tokens of one request: p0 and d0 push, p1 and d1 pull."""
     prefill, decode = (rig["p1"], rig["d1"]) if way == "pull" else (rig["p0"], rig["d0"])
     if way == "early":
-        known = dispatch.coordinates(prefilled(prefill, f"{name}-before", prompt(40, 8)))
+        known = dispatch.coordinates(prefilled(prefill, f"before-{way}", prompt(40, 8)))
         leg = decoding(decode, name, text, dispatch.early_params(known), TOKENS)
         prefilled(prefill, name, text)
     else:

@@ -20,7 +20,7 @@ AT_LEAST = 700
 """Passed on a CPU when this was written: 750 of 757."""
 
 TAKEN = """
-    started queued scheduled computed reserved handed staged registration_received matched registration_sent
+    started queued scheduled computed reserved handed registration_received matched registration_sent
     handshake_begun handshake_ended post_begun prepared posted done_seen noticed ready failed finished released
 """
 
