@@ -167,11 +167,11 @@ class TestPull:
             assert {f"prefill {moment}", f"decode {moment}"} <= set(stamped(split)), moment
 
     def test_a_later_turn_that_comes_too_late_is_failed(self, pull: Rig) -> None:
-        leg = self.too_late(pull, "p1")
-        status, _ = leg.answer()
+        status, _ = self.too_late(pull, "p1").answer()
         assert status == 500
         split = pull.of("late-p1")
-        assert (split.failure, split.finish_reason) == ("prefill read_expired", "error"), told(split)
+        assert (split.failure, split.first_token) == ("prefill read_expired", None), told(split)
+        assert {"prefill reserved", "prefill failed", "prefill finished", "prefill released"} <= set(stamped(split))
 
     def test_a_later_turn_that_comes_too_late_and_is_to_be_computed(self, pull: Rig) -> None:
         """vLLM 0.32.0 parks it again, for a read that nobody begins: it hangs, and that must show."""
@@ -184,9 +184,9 @@ class TestPull:
 
     @staticmethod
     def too_late(rig: Rig, name: str) -> Leg:
-        """The prefill leg of a later turn, when decode no longer has the blocks of the one before."""
+        """The prefill leg of a later turn, when decode no longer has the blocks of the one before (sent by p0)."""
         first = prompt(300, 21)
-        answer = handed_over(rig, f"early-{name}", first, name, "d1")
+        answer = handed_over(rig, f"early-{name}", first, "p0", "d1")
         _, body = later_turn(first, answer, remote_blocks_expiry_time=perf_counter())
         return Leg(rig[name], f"late-{name}", body)
 
