@@ -17,6 +17,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: ORDER.index(item.path.relative_to(here).parts[0]))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _no_traces() -> Iterator[None]:
+    """What a test records in passing does not go where this user's engines keep their rings."""
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory(prefix="kvscope-tests-") as made:
+        patch.setenv("KVSCOPE_RUN_DIR", made)
+        yield
+
+
 @pytest.fixture
 def run_dir(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty run directory on shared memory, named to this process and its children by KVSCOPE_RUN_DIR."""

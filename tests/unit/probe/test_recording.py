@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvscope.probe import layout, recording
+from kvscope.probe.reader import RingError
 from kvscope.probe.recorder import record
 from kvscope.probe.recording import EndPart, Part, ProcessPart, RecordingError, RecordsPart, TextsPart, Writer, parts
 from kvscope.probe.tap import Tap
@@ -116,3 +117,47 @@ def test_a_tap_takes_each_record_once(probe: Probe) -> None:
     assert kept[-1] == EndPart({"processes": 1, "events": 500, "lost": 0})
     texts = [text for part in kept if isinstance(part, TextsPart) for _, text in part.pairs]
     assert len(texts) + tap.texts_lost == 500
+
+
+def kinds(file: io.BytesIO) -> list[type[Part]]:
+    return [type(part) for part in parts(io.BytesIO(file.getvalue())) if not isinstance(part, ProcessPart)]
+
+
+def test_a_tap_holds_what_it_drains_until_the_end_and_then_writes_it_as_one(probe: Probe) -> None:
+    file = io.BytesIO()
+    tap = Tap(probe.run_dir, Writer(file), hold_s=1e9)
+    for lap in range(5):
+        record(1, 1, f"{lap}", 1)
+        tap.poll()
+        assert (tap.events, kinds(file)) == (1, [TextsPart, RecordsPart]), "the first is written at once"
+    tap.end()
+    assert (tap.events, kinds(file)) == (5, [TextsPart, RecordsPart] * 2 + [EndPart])
+
+
+def test_what_a_tap_holds_is_bounded_in_time_and_number(probe: Probe, monkeypatch: pytest.MonkeyPatch) -> None:
+    for hold_s, most in ((0, 1000), (1e9, 2)):
+        monkeypatch.setattr("kvscope.probe.tap.HOLD_RECORDS", most)
+        tap = Tap(probe.run_dir, Writer(io.BytesIO()), hold_s)
+        for _ in range(5):
+            record(1, 1, "a", 1)
+            record(1, 1, "a", 1)
+            drained = tap.poll()
+            assert drained >= 2
+        assert tap.events == head(probe)
+
+
+def head(probe: Probe) -> int:
+    return sum(segment.events.head() for segment in probe.ring().segments())
+
+
+def test_what_a_tap_holds_is_kept_when_the_directory_can_no_longer_be_read(probe: Probe) -> None:
+    tap = Tap(probe.run_dir, Writer(io.BytesIO()), hold_s=1e9)
+    tap.poll()
+    record(1, 1, "a", 1)
+    tap.poll()
+    assert tap.events == 0
+    probe.run_dir.rename(probe.run_dir.with_name("moved"))
+    probe.run_dir.write_text("in the way")
+    with pytest.raises(RingError):
+        tap.poll()
+    assert tap.events == 1
