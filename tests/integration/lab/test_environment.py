@@ -52,6 +52,12 @@ def test_too_small_a_disk_is_said_before_anything_is_made(tmp_path: Path) -> Non
     assert not (tmp_path / "venv").exists()
 
 
+def test_a_missing_system_library_is_said_with_what_brings_it() -> None:
+    environment.check_library("libc.so.6")
+    with pytest.raises(LabError, match=r"vLLM needs a library: libnowhere\.so\.1: .* apt-get install libnuma1"):
+        environment.check_library("libnowhere.so.1")
+
+
 def test_an_interpreter_without_vllm_says_what_it_lacks() -> None:
     with pytest.raises(InputError, match=f"{sys.executable} has no vllm and no nixl"):
         environment.examined(Path(sys.executable))
