@@ -3,12 +3,12 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
-SOURCES := kvscope tests $(wildcard benchmarks)
+SOURCES := kvscope tests benchmarks docs/pictures
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check lint format engines test bench demo lock clean
+.PHONY: help setup check lint format engines test bench demo pictures lock clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-8s %s\n", $$1, $$2 }'
@@ -50,6 +50,9 @@ bench: $(READY) ## what an event costs, what a request costs, how fast the analy
 
 demo: $(READY) ## a real prefill/decode pair on this machine, 60 requests, and where their time went
 	$(BIN)/kvscope lab run --connector push --dispatch early --requests 60 --rate 2 --input-tokens 1000
+
+pictures: $(READY) ## draw docs/pictures anew from the recordings there
+	$(BIN)/python docs/pictures/make.py
 
 lock: ## write requirements/test.txt anew from requirements/test.in (needs uv)
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
