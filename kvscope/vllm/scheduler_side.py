@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import deque
 from time import monotonic_ns, time_ns
@@ -25,6 +26,9 @@ FINISH_REASON = {
     "FINISHED_LENGTH_CAPPED": REASON_CODE["length"],
     "FINISHED_ABORTED": REASON_CODE["abort"],
 }
+
+# How many requests may be remembered beyond those that the scheduler has: those that ended while the probe was off.
+STRAYS = 1024
 
 
 class Seen:
@@ -72,6 +76,9 @@ def forget() -> None:
     engine, input_thread = Engine(), InputThread()
 
 
+os.register_at_fork(after_in_child=forget)
+
+
 def leg_of(params: Any) -> int:
     """The leg a request is on: its own parameters tell, never the engine's role."""
     return PREFILL if params and params.get("do_remote_decode") else DECODE
@@ -87,8 +94,14 @@ def blocks_in(groups: Any) -> int:
 
 def peer_engine(params: Any) -> int:
     """The other engine's id as a value, UNKNOWN where the router named none."""
-    name = params.get("remote_engine_id") if params else None
-    return recorder.text(name) if name else UNKNOWN
+    name = _given(params, "remote_engine_id")
+    return UNKNOWN if name is None else recorder.text(name)
+
+
+def _given(params: Any, name: str) -> str | None:
+    """A text among a request's parameters; None for anything else, since clients can send what they like."""
+    value = params.get(name) if params else None
+    return value if isinstance(value, str) and value else None
 
 
 def _seen(request: Any) -> Seen:
@@ -107,8 +120,9 @@ def _leg(request_id: str) -> int:
 def taken(_core: Any, request: Any) -> None:
     """The input thread has it. The API server's wall clock is converted with a pair taken here."""
     if not input_thread.named:
-        recorder.set_role("input")
         input_thread.named = True
+        if threading.current_thread() is not threading.main_thread():  # it is, where the engine runs in its caller
+            recorder.set_role("input")
     now, wall = monotonic_ns(), time_ns()
     sampling = request.sampling_params
     extra = sampling.extra_args if sampling is not None else None
@@ -142,7 +156,7 @@ def queued(scheduler: Any, request: Any) -> None:
         DIRECTION_CODE[direction],
         turn,
         peer_engine(params),
-        peer=params.get("remote_request_id") or None,
+        peer=_given(params, "remote_request_id"),
         step=scheduler.current_step & 0xFFFFFFFF,
         flags=flags,
     )
@@ -193,6 +207,7 @@ def reserved(connector: Any, request: Any, local_block_ids: Any, num_external_to
         return
     params = request.kv_transfer_params
     seen = _seen(request)
+    seen.held = 0
     if seen.leg == PREFILL:  # the return read of a later turn: the worker must know
         engine.unusual_legs[request.request_id] = PREFILL
     record(
@@ -204,7 +219,7 @@ def reserved(connector: Any, request: Any, local_block_ids: Any, num_external_to
         num_external_tokens,
         max(0, request.num_prompt_tokens - num_external_tokens),
         peer_engine(params),
-        peer=params.get("remote_request_id") if connector._TRANSFER_MODE == "pull" else None,
+        peer=_given(params, "remote_request_id") if connector._TRANSFER_MODE == "pull" else None,
         step=engine.step,
     )
 
@@ -357,11 +372,15 @@ def step_ended(scheduler: Any, scheduler_output: Any) -> None:
     step = engine.steps.pop(id(scheduler_output), None)
     if step is not None:
         engine.fold.add(step[0], step[1], now, step[2], step[3])
+        while engine.steps and next(iter(engine.steps.values()))[1] < step[1]:  # outputs come back in order
+            engine.steps.pop(next(iter(engine.steps)))
+    if len(engine.seen) > len(scheduler.requests) + STRAYS:
+        engine.seen = {name: seen for name, seen in engine.seen.items() if name in scheduler.requests}
     _load(scheduler, now)
 
 
 def _load(scheduler: Any, now: int) -> None:
-    """Write the load when it changed, at most ten times a second."""
+    """Write the load when it changed, at most ten times a second; once nothing is left, always: no step may follow."""
     load = (
         len(scheduler.waiting),
         len(scheduler.running),
@@ -369,7 +388,8 @@ def _load(scheduler: Any, now: int) -> None:
         scheduler.kv_cache_manager.block_pool.get_num_free_blocks(),
     )
     times = engine.loads
-    if load == engine.load or (len(times) == 10 and now - times[0] < 1_000_000_000):
+    often = len(times) == 10 and now - times[0] < 1_000_000_000
+    if load == engine.load or (often and any(load[:3])):
         return
     engine.load = load
     times.append(now)

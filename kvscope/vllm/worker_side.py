@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from time import monotonic_ns
 from typing import Any
@@ -27,6 +28,8 @@ MEASURED = (("totalBytes", 1), ("descCount", 1), ("startTime", 1000), ("postDura
 
 # More open transfers than any worker has; past it, memory of them is dropped rather than grown.
 MAX_OPEN = 65536
+# More legs than any worker has to know; past it, the oldest are dropped: not every way in which a request ends is seen.
+MAX_LEGS = 16384
 
 
 class Worker:
@@ -58,6 +61,9 @@ def forget() -> None:
     """Start anew: in a forked child, and in tests."""
     global worker
     worker = Worker()
+
+
+os.register_at_fork(after_in_child=forget)
 
 
 def state() -> Worker:
@@ -101,12 +107,22 @@ def observe_transfers(connector: Any) -> None:
 def connector_begun(scheduler_output: Any) -> None:
     """The forward thread enters the connector for a step."""
     worker.step_begin = worker.forward_begin = worker.forward_end = monotonic_ns()
-    meta = scheduler_output.kv_connector_metadata
+    meta = _ours(scheduler_output.kv_connector_metadata)
     worker.step = getattr(meta, "kvs_step", 0)
     worker.batch = (len(scheduler_output.num_scheduled_tokens), scheduler_output.total_num_scheduled_tokens)
     legs = getattr(meta, "kvs_legs", None)
     if legs:
         worker.legs.update(legs)
+        while len(worker.legs) > MAX_LEGS:
+            del worker.legs[next(iter(worker.legs))]
+
+
+def _ours(metadata: Any) -> Any:
+    """The connector metadata that was told the step: where connectors are combined, theirs lies within."""
+    for one in getattr(metadata, "metadata", ()):
+        if hasattr(one, "kvs_step"):
+            return one
+    return metadata
 
 
 @tracepoint
@@ -178,13 +194,15 @@ def registration_sent(connector: Any, request_id: Any, registration: Any, messag
 
 @tracepoint
 def looking(_connector: Any) -> None:
-    """P's writer is about to drain its notifications."""
+    """P's writer is about to drain its notifications: whatever it had in hand is dealt with."""
+    worker.writing = ""
     worker.previous_look, worker.looked = worker.looked, monotonic_ns()
 
 
 @tracepoint
 def registration_received(connector: Any, request_id: Any, registration: Any) -> None:
     """P's writer drained a registration. The request id is D's; `looked` is the drain before this one."""
+    worker.writing = ""
     record(
         REGISTRATION_RECEIVED,
         PREFILL,
@@ -241,6 +259,8 @@ def handshake_ended(connector: Any, engine_id: Any) -> None:
 @tracepoint
 def post_begun(connector: Any, request_id: Any, engine_id: Any, blocks: Any) -> None:
     """A transfer is being prepared. Pull hands its request metadata; one without blocks only notifies."""
+    if connector._TRANSFER_MODE == "push":
+        worker.writing = request_id  # it may have waited for a handshake, and others have been in hand since
     count = blocks_in(getattr(blocks, "local_block_ids", blocks))
     if count:
         leg = _poster_leg(connector, request_id)
@@ -266,6 +286,7 @@ def prepared(connector: Any, request_id: Any, remote_rank: Any, descriptors: Any
 def posted(connector: Any, request_id: Any, remote_rank: Any, descriptors: Any, handle: Any) -> None:
     """The transfer is submitted, with the state that the call returned."""
     now = monotonic_ns()
+    worker.pending.pop(id(handle), None)  # of a transfer whose end was not seen, and whose handle's place is used again
     if len(worker.peer_rank) < MAX_OPEN:
         worker.peer_rank[id(handle)] = remote_rank
     worker.writing = ""
