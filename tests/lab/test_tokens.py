@@ -29,14 +29,14 @@ def pulling(options: EngineOptions, _role: str) -> EngineOptions:
 
 def tokens(rig: Rig, way: str) -> list[tuple[int, ...]]:
     """What comes of each prompt, one after the other."""
-    return [tuple(answered(rig, way, f"{way}-{number}", text)) for number, text in enumerate(PROMPTS)]
+    return [tuple(answered(rig, way, f"{way}-prompt-{number}", text)) for number, text in enumerate(PROMPTS)]
 
 
 def answered(rig: Rig, way: str, name: str, text: list[int]) -> list[int]:
     """The tokens of one request: p0 and d0 push, p1 and d1 pull."""
     prefill, decode = (rig["p1"], rig["d1"]) if way == "pull" else (rig["p0"], rig["d0"])
     if way == "early":
-        known = dispatch.coordinates(prefilled(prefill, f"before-{way}", prompt(40, 8)))
+        known = dispatch.coordinates(prefilled(prefill, "coordinates", prompt(40, 8)))
         leg = decoding(decode, name, text, dispatch.early_params(known), TOKENS)
         prefilled(prefill, name, text)
     else:
@@ -82,7 +82,7 @@ def test_the_tokens_are_the_same(stock: Answers, instrumented: tuple[Rig, Answer
     made, answers = instrumented
     assert answers[way] == stock[way]
     for number in range(len(PROMPTS)):
-        split = made.of(f"{way}-{number}")
+        split = made.of(f"{way}-prompt-{number}")
         assert (split.shape, split.complete) == ("pull" if way == "pull" else "push", True), "and were handed over"
 
 
