@@ -12,9 +12,12 @@ from kvscope.vllm.worker_side import is_push, reader_leg, state
 
 PREFILL, DECODE, ENGINE = LEG_CODE["prefill"], LEG_CODE["decode"], LEG_CODE["engine"]
 FAILED = MOMENT_CODE["failed"]
+MAX_FAILURES = 1024  # remembered at once
 
 
 def _fail(connector: Any, leg: int, request_id: str | None, reason: str, peer: Any = None) -> None:
+    if request_id is not None and _told_before(request_id, reason):
+        return
     code = REASON_CODE.get(reason, 0)
     record(
         FAILED,
@@ -27,6 +30,17 @@ def _fail(connector: Any, leg: int, request_id: str | None, reason: str, peer: A
         step=state().step,
         reason=code,
     )
+
+
+def _told_before(request_id: str, reason: str) -> bool:
+    """Whether this was written lately: a transfer that cannot be released fails anew at every step."""
+    told, failure = state().failures, (request_id, reason)
+    if failure in told:
+        return True
+    if len(told) >= MAX_FAILURES:
+        told.clear()
+    told.add(failure)
+    return False
 
 
 @tracepoint

@@ -41,6 +41,7 @@ class Worker:
         self.looked = UNKNOWN  # the writer's last drain and the one before it
         self.previous_look = UNKNOWN
         self.writing = ""  # P request that the writer has in hand
+        self.failures: set[tuple[str, str]] = set()  # request and reason, as written lately
         self.poll_begin = 0
         self.done_at = 0
         self.pending: dict[int, int] = {}  # id(handle) -> last poll that found it in flight

@@ -76,3 +76,15 @@ def test_a_push_that_waited_for_a_handshake_is_in_hand_again(trace: Trace) -> No
     worker_side.post_begun(PUSH, "p", "engine-d", [[1]])
     failures.writer_failed(PUSH)
     assert blamed(trace) == ["prefill"]
+
+
+def test_a_transfer_that_fails_anew_at_every_step_is_told_once(trace: Trace) -> None:
+    for _ in range(3):
+        failures.failed(PULL, "r", "transfer_failed", {})
+        failures.failed(PULL, "r", "transfer_release_failed", {})
+        failures.failed(PULL, None, "handshake_setup_failed", {})
+    reasons = [moment.reason for moment in trace.moments("failed")]
+    assert (reasons[:3], reasons[3:]) == (
+        ["transfer_failed", "transfer_release_failed", "handshake_setup_failed"],
+        ["handshake_setup_failed"] * 2,
+    )
