@@ -30,6 +30,7 @@ def probe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Probe]:
     for name in ("KVSCOPE_SHM_BYTES", "KVSCOPE_RESERVE", "KVSCOPE_GROUP"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(recorder, "_process", Process({}))
+    monkeypatch.setattr(recorder, "_main_role", 0)
     recorder.here.__dict__.clear()
     yield Probe(tmp_path / "run")
     recorder.here.__dict__.clear()
