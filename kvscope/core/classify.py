@@ -66,13 +66,16 @@ def _shapes(columns: Columns) -> np.ndarray:
     flags = columns.field("D.queued", "flags")
     asked = (flags & FLAG_REMOTE_PREFILL != 0) | (columns.field("D.queued", "peer") != 0)
     asked |= columns.value("D.queued", "peer_engine") != UNKNOWN
-    aborted = ~answered & np.where(decode, _aborted(columns, "D.finished"), _aborted(columns, "P.finished"))
+    aborted = ~answered & np.where(
+        decode, _finished(columns, "D.finished", "abort"), _finished(columns, "P.finished", "abort")
+    )
     moved = columns.has(*_TRANSFER)
     told = columns.field("ready", "flags") & FLAG_RECOMPUTE != 0
     recomputed = answered & failed & columns.has("ready") & (told | ~columns.has("noticed"))
+    over = ended & (failed | _finished(columns, "D.finished", "error"))
     table = (
         ("aborted", aborted & ~(decode & failed)),
-        ("failed", ~answered & ended & (failed | (columns.field("D.finished", "reason") == REASON_CODE["error"]))),
+        ("failed", ~answered & np.where(decode, over, _finished(columns, "P.finished", "error"))),
         ("failed_recomputed", recomputed),
         ("prefill_only", ~decode & ~columns.has("matched")),
         ("return_read", decode & (columns.has(*_READ_BACK) | (columns.pull & columns.has(*_POSTED_BACK)))),
@@ -88,8 +91,8 @@ def _shapes(columns: Columns) -> np.ndarray:
     return np.select([rows for _, rows in table], codes, np.uint8(SHAPE_CODE["undecided"])).astype(np.uint8)
 
 
-def _aborted(columns: Columns, finished: str) -> np.ndarray:
-    return np.asarray(columns.field(finished, "reason") == REASON_CODE["abort"])
+def _finished(columns: Columns, node: str, reason: str) -> np.ndarray:
+    return np.asarray(columns.field(node, "reason") == REASON_CODE[reason])
 
 
 def _missing(columns: Columns, shape: np.ndarray) -> np.ndarray:
@@ -102,8 +105,8 @@ def _missing(columns: Columns, shape: np.ndarray) -> np.ndarray:
 def _states(columns: Columns, shape: np.ndarray, missing: np.ndarray) -> np.ndarray:
     prefill, decode = columns.joined.prefill != NONE, columns.joined.decode != NONE
     answered = columns.has("first_token")
-    aborted = shape == SHAPE_CODE["aborted"]
-    over = np.where(decode, answered | columns.has("D.finished"), columns.has("P.released") | aborted)
+    ended = np.isin(shape, [SHAPE_CODE["aborted"], SHAPE_CODE["failed"]])
+    over = np.where(decode, answered | columns.has("D.finished"), columns.has("P.released") | ended)
     needs_peer = np.isin(shape, [SHAPE_CODE[name] for name in ("push", "pull", "return_read", "prefix_hit")])
     needs_peer |= shape == SHAPE_CODE["prefill_only"]
     dark = (prefill != decode) & (columns.joined.peer == DARK) & needs_peer
@@ -111,7 +114,7 @@ def _states(columns: Columns, shape: np.ndarray, missing: np.ndarray) -> np.ndar
     table = (
         (State.UNFINISHED, ~over),
         (State.ONE_LEGGED, dark),
-        (State.UNMATCHED, ~decode & ~aborted),
+        (State.UNMATCHED, ~decode & ~ended),
         (State.INCOMPLETE, missing.any(axis=0) | (answers & (columns.t("origin") == UNKNOWN))),
     )
     codes = [np.uint8(STATES.index(state)) for state, _ in table]

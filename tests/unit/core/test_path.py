@@ -212,3 +212,14 @@ def test_a_request_is_found_by_a_part_of_its_id() -> None:
     splits = split(events_of(push_sequential()))
     assert splits.find("x-0") == splits.find(P_ID) == [0]
     assert splits.find("nothing") == []
+
+
+def test_a_prefill_that_ended_in_an_error_failed_and_waits_for_nobody() -> None:
+    base = {"engine": "p0", "leg": "prefill", "request": "cmpl-a-0-0"}
+    times = {"arrived": 0, "taken": 1, "queued": 2, "reserved": 3, "post_begun": 4, "released": 7}
+    failed = [moment(base, "failed", 5, reason="read_expired"), moment(base, "finished", 6, reason="error")]
+    request = split(events_of([*moments(base, **times), *failed]))[0]
+    assert (request.shape, request.state.value, request.failure) == ("failed", "complete", "prefill read_expired")
+    answered = [moment(base, "finished", 6, reason="length")]
+    request = split(events_of([*moments(base, **times), *answered]))[0]
+    assert (request.shape, request.state.value) == ("prefill_only", "unmatched")
