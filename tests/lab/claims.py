@@ -51,23 +51,31 @@ def agrees_with_the_client(seen: Observation) -> None:
     )
 
 
-def contains_the_library_s_own_times(seen: Observation) -> int:
+def contains_the_library_s_own_times(seen: Observation) -> None:
     """NIXL's start + duration lies between the last poll that found a transfer in flight and the first that found
-    it done. Returns how many transfers were checked.
+    it done.
 
     The library writes whole microseconds, and its stopwatch is a CPU counter calibrated once: 28 ppm off was seen here.
+    It notes the start and starts the stopwatch in two statements: a thread that loses its core between them (on a busy
+    machine) has an end that is too early by as much, so a few may lie outside.
     """
-    rows, checked = seen.events.rows, 0
+    rows = seen.events.rows
     of = {name: rows[rows["moment"] == MOMENT_CODE[name]] for name in ("prepared", "pending_seen", "done_seen")}
     floor = {_transfer(row): int(row["t"]) for name in ("prepared", "pending_seen") for row in of[name]}
-    names = VALUES["done_seen"]
-    for row in of["done_seen"]:
-        start, duration = (int(row["values"][names.index(name)]) for name in ("nixl_start", "nixl_duration"))
-        assert start != UNKNOWN
-        allowed = 2000 + duration // 10_000
-        assert floor[_transfer(row)] - allowed <= start + duration <= int(row["t"]) + allowed
-        checked += 1
-    return checked
+    outside = [by for row in of["done_seen"] if (by := _outside(row, floor[_transfer(row)]))]
+    print(f"{len(of['done_seen'])} transfers; outside by us: {outside}")
+    assert len(of["done_seen"]) >= len(seen.pairs)
+    assert len(outside) <= 0.02 * len(of["done_seen"])
+
+
+def _outside(row: np.void, floor: int) -> int:
+    """us by which the library's own end lies before `floor` (negative) or after the poll that found it; 0 within."""
+    start, duration = (int(row["values"][VALUES["done_seen"].index(name)]) for name in ("nixl_start", "nixl_duration"))
+    assert start != UNKNOWN
+    end, allowed = start + duration, 2000 + duration // 10_000
+    if end < floor - allowed:
+        return (end - floor) // 1000
+    return max(0, end - int(row["t"]) - allowed) // 1000
 
 
 def _transfer(row: np.void) -> tuple[int, int, int, int]:
@@ -96,5 +104,5 @@ def hold(seen: Observation, shape: str) -> None:
     adds_up(seen)
     explains_nearly_all(seen)
     agrees_with_the_client(seen)
-    assert contains_the_library_s_own_times(seen) >= len(seen.pairs)
+    contains_the_library_s_own_times(seen)
     explains_the_queue_time(seen)
