@@ -104,6 +104,7 @@ class Process:
         self._telling = threading.Lock()
         self._started, self._untold = started, bool(started)
         self._errors = itertools.count(1)
+        self._too_many = ERRORS_ALLOWED
 
     @property
     def file(self) -> ring.ProcessFile | None:
@@ -189,7 +190,8 @@ class Process:
         if file is None:
             return
         file.words[WORD["errors"]] = count
-        if count >= ERRORS_ALLOWED and file.control[0]:
+        if count >= self._too_many and file.control[0]:
+            self._too_many = count + ERRORS_ALLOWED  # whoever switches it on again gets as many
             reason = f"{count} internal errors, the last one {type(error).__name__}: {error}"
             file.write_text(layout.SELF_OFF_AT, layout.SELF_OFF_BYTES, reason)
             file.words[WORD["self_off"]] = 1

@@ -185,19 +185,22 @@ def held_for_blocks(scheduler: Any, request: Any, _load_kv_async: Any) -> None:
 
 @tracepoint
 def batch_made(scheduler: Any, token_budget: Any, preempted_reqs: Any) -> None:
-    """The batch is made; whoever heads the queue now was held for another reason than blocks, if for any."""
-    waiting = scheduler.waiting
-    if not waiting:
+    """The batch is made: why the head of the queue, and those whose KV is loaded, are not in it, if not for blocks."""
+    waiting, loaded = scheduler.waiting, scheduler.finished_recving_kv_req_ids
+    if not waiting and not loaded:
         return
     if preempted_reqs:
-        reason = "preemption"
+        reason = REASON_CODE["preemption"]
     elif token_budget <= 0:
-        reason = "budget"
+        reason = REASON_CODE["budget"]
     elif len(scheduler.running) >= scheduler.max_num_running_reqs:
-        reason = "slot"
+        reason = REASON_CODE["slot"]
     else:
         return
-    _hold(scheduler, waiting.peek_request(), REASON_CODE[reason])
+    if waiting:
+        _hold(scheduler, waiting.peek_request(), reason)
+    for request_id in loaded:
+        _hold(scheduler, scheduler.requests[request_id], reason)
 
 
 @tracepoint

@@ -125,3 +125,14 @@ print(os.waitstatus_to_exitcode(os.wait()[1]), scheduler_side.engine.step)
 def test_a_forked_child_remembers_nothing_of_its_parents_requests() -> None:
     done = subprocess.run([sys.executable, "-c", FORKING], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.split() == ["0", "5"]
+
+
+def test_a_request_whose_blocks_are_loaded_is_held_for_want_of_a_slot(trace: Trace) -> None:
+    one = request("a", do_remote_prefill=True)
+    engine = scheduler(one)
+    engine.max_num_running_reqs, engine.running = 1, [object()]
+    engine.finished_recving_kv_req_ids = {"a"}
+    scheduler_side.queued(engine, one)
+    for _ in range(3):
+        scheduler_side.batch_made(engine, 10, [])
+    assert [held.reason for held in trace.moments("held")] == ["slot"]
