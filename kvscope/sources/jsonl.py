@@ -235,7 +235,7 @@ def _code(item: dict[str, Any], name: str, codes: dict[str, int], where: str, de
     given = item.get(name) or default
     if given not in codes:
         what = "is missing" if given is None else f"is {json.dumps(given)}"
-        raise InputError(f'{where}: "{name}" {what}; it must be one of {", ".join(codes)}')
+        raise InputError(f'{where}: "{name}" {what}; it must be one of {", ".join(list(codes)[1:])}')
     return codes[given]
 
 

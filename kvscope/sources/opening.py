@@ -43,7 +43,7 @@ def open_all(paths: Sequence[Path | str], run_dir: Path | str | None) -> Opened:
         notes += _read_rings(gathering, str(run_dir))
     events = gathering.events()
     if not events.processes:
-        raise InputError(nothing(paths, run_dir))
+        raise InputError("; ".join([*notes, nothing(paths, run_dir)]) if paths else nothing(paths, run_dir))
     if gathering.duplicates:
         notes.append(f"{gathering.duplicates} records were in more than one source; each counts once")
     return Opened(events, gathering.duplicates, tuple(notes))

@@ -57,6 +57,8 @@ class Survey:
         if not wrong:
             return None
         more = f" (and {len(wrong) - 1} more of {len(self.files)} files)" if len(wrong) > 1 else ""
+        if self.version == self.patches.release:
+            return f"vLLM {self.version} is not as released: {wrong[0].difference()}{more}"
         return f"vLLM {self.version or 'of unknown version'} is not supported: {wrong[0].difference()}{more}"
 
 
