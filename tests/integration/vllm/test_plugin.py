@@ -116,7 +116,7 @@ def test_one_unknown_file_and_nothing_is_applied(base: Path, child: Child) -> No
     with (base / "vllm/v1/queue.py").open("a") as file:
         file.write("# another release\n")
     reason, said = refused(child)
-    assert "vLLM 1.0.0 is not supported" in reason
+    assert "vLLM 1.0.0 is not as released" in reason
     assert str(base / "vllm/v1/queue.py") in reason
     assert said == f"kvscope: vLLM runs uninstrumented: {reason}\n"
 
