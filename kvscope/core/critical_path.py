@@ -187,7 +187,20 @@ def _last_moment(columns: Columns) -> np.ndarray:
     leg = _LEGS[last]
     posted = np.array([node.leg == "poster" for node in ALL_NODES])[last]
     leg = np.where(posted & ~columns.pull, LEG_CODE["prefill"], leg)
-    return np.stack((leg, _MOMENTS[last], stamped.max(axis=0)), axis=1)
+    latest = np.stack((leg, _MOMENTS[last], stamped.max(axis=0)), axis=1)
+    for row in np.flatnonzero(latest[:, 2] == UNKNOWN).tolist():
+        latest[row] = _latest_event(columns, row)
+    return latest
+
+
+def _latest_event(columns: Columns, row: int) -> tuple[int, int, int]:
+    """Leg, moment and time, of a request that has no node of the graph: a `chunk` alone, where a recording was cut."""
+    legs, joined = columns.legs, columns.joined
+    its = [leg for leg in (joined.prefill[row], joined.decode[row], joined.router[row]) if leg != NONE]
+    spans = [np.arange(*np.searchsorted(legs.leg, (leg, leg + 1))) for leg in its]
+    events = legs.rows[np.concatenate(spans)]
+    event = events[events["t"].argmax()]
+    return int(event["leg"]), int(event["moment"]), int(event["t"])
 
 
 def _marks(columns: Columns, classes: Classes, violations: np.ndarray) -> np.ndarray:

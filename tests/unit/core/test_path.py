@@ -223,3 +223,8 @@ def test_a_prefill_that_ended_in_an_error_failed_and_waits_for_nobody() -> None:
     answered = [moment(base, "finished", 6, reason="length")]
     request = split(events_of([*moments(base, **times), *answered]))[0]
     assert (request.shape, request.state.value) == ("prefill_only", "unmatched")
+
+
+def test_a_request_cut_down_to_a_chunk_still_has_an_age() -> None:
+    (chunked,) = split(events_of([moment(P_LEG, "chunk", at, tokens=512) for at in (40, 20)]), 100 * MS)
+    assert (chunked.state, chunked.last_moment, chunked.age_ns) == (State.UNFINISHED, "prefill chunk", 60 * MS)
