@@ -1,8 +1,9 @@
 """Standard error and exit codes: the only place that writes the one or decides the other.
 
     0    done
-    1    something that the lab started did not work (an engine, an installation, a load)
+    1    what was asked for did not work (an engine, an installation, a load, a check of patches)
     2    input that cannot be used, or an extra that is not installed
+    3    nothing there to act on (no engine, no rings)
     70   a fault of kvscope's own
     130  interrupted
     141  the reader of our output went away
