@@ -6,7 +6,6 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -80,15 +79,6 @@ class JsonLines:
     """Fields that the moment does not have: ignored, and counted."""
 
 
-def read_jsonl(path: Path | str) -> JsonLines:
-    """Read a file. Raises InputError naming file and line where a line cannot be used."""
-    try:
-        with open(path, encoding="utf-8") as lines:
-            return parse_jsonl(lines, str(path))
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read as JSON lines: {error}") from error
-
-
 def parse_jsonl(lines: Iterable[str], name: str = "input") -> JsonLines:
     """Lines -> events. `name` is what errors call the input."""
     reader = _Reader(name)
@@ -115,21 +105,18 @@ class _Reader:
         where = f"{self.name}:{number}"
         try:
             item = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise InputError(f"{where} is not JSON: {error}; one object per line is expected") from error
         if not isinstance(item, dict):
             raise InputError(f"{where} is not a JSON object; one object per moment is expected")
         if "moment" not in item and "version" in item:
             _check_version(item["version"], where)
-        elif item.get("moment") not in MOMENT:
-            self._unknown(item, where)
-        else:
+        elif (moment := _word(item, "moment", where)) in MOMENT:
             self.rows.append(self._row(item, where))
-
-    def _unknown(self, item: dict[str, Any], where: str) -> None:
-        if not isinstance(item.get("moment"), str):
+        elif moment:
+            self.moments[moment] += 1
+        else:
             raise InputError(f'{where} has no "moment"; see docs/events.md for the names')
-        self.moments[item["moment"]] += 1
 
     def _row(self, item: dict[str, Any], where: str) -> tuple[Any, ...]:
         moment = item["moment"]
@@ -137,9 +124,9 @@ class _Reader:
         self.fields.update(item.keys() - _KNOWN - set(names))
         process = self._process(item, where)
         if moment == "started":
-            self.told.setdefault(process, {}).update(item.get("started") or {})
+            self.told.setdefault(process, {}).update(_started_told(item, where))
             self.lost[process] = self.lost.get(process, 0) + _integer(item, "lost", where, 0)
-        reason = item.get("reason") or "none"
+        reason = _word(item, "reason", where) or "none"
         values = [self._value(item, name, where) for name in names]
         if reason not in REASON_CODE and "reason_text" in names:
             values[names.index("reason_text")] = _signed(self._key(reason))
@@ -150,28 +137,28 @@ class _Reader:
             process,
             MOMENT_CODE[moment],
             _code(item, "leg", LEG_CODE, where, "engine" if moment in _ENGINE_SCOPED else None),
-            self._thread(item),
+            self._thread(item, where),
             _code(item, "state", STATE_CODE, where, "none"),
             _integer(item, "rank", where, 0),
             _integer(item, "peer_rank", where, 0),
             _integer(item, "step", where, 0),
             REASON_CODE.get(reason, 0),
-            _flags(item),
+            _flags(item, where),
             (*values, *[UNKNOWN] * (layout.VALUES - len(values))),
         )
 
-    def _thread(self, item: dict[str, Any]) -> int:
+    def _thread(self, item: dict[str, Any], where: str) -> int:
         """Other connectors have other threads: what the vocabulary lacks is unknown, and counted."""
-        given = item.get("thread") or "unknown"
+        given = _word(item, "thread", where) or "unknown"
         if given not in THREAD_CODE:
             self.fields[f"thread {given}"] += 1
         return THREAD_CODE.get(given, 0)
 
     def _process(self, item: dict[str, Any], where: str) -> int:
-        engine = item.get("engine")
-        if not isinstance(engine, str) or not engine:
+        engine = _word(item, "engine", where)
+        if not engine:
             raise InputError(f'{where} has no "engine"; every moment names the engine (or router) it was taken in')
-        key = (str(item.get("host") or ""), engine, str(item.get("engine_id") or ""))
+        key = (_word(item, "host", where), engine, _word(item, "engine_id", where))
         return self.processes.setdefault(key, len(self.processes))
 
     def _value(self, item: dict[str, Any], name: str, where: str) -> int:
@@ -208,7 +195,7 @@ class _Reader:
 
 def _check_version(version: object, where: str) -> None:
     if version != VERSION:
-        raise InputError(f"{where} says version {version}; this kvscope reads version {VERSION}: convert the file")
+        raise InputError(f"{where} says version {json.dumps(version)}; this kvscope reads version {VERSION}: convert the file")
 
 
 def _signed(key: int) -> int:
@@ -232,14 +219,32 @@ def _integer(item: dict[str, Any], name: str, where: str, default: int | None = 
 
 
 def _code(item: dict[str, Any], name: str, codes: dict[str, int], where: str, default: str | None) -> int:
-    given = item.get(name) or default
+    given = _word(item, name, where) or default
     if given not in codes:
         what = "is missing" if given is None else f"is {json.dumps(given)}"
         raise InputError(f'{where}: "{name}" {what}; it must be one of {", ".join(list(codes)[1:])}')
     return codes[given]
 
 
-def _flags(item: dict[str, Any]) -> int:
+def _word(item: dict[str, Any], name: str, where: str) -> str:
+    """A text that may be absent: then it is empty."""
+    given = item.get(name)
+    if given is not None and not isinstance(given, str):
+        raise InputError(f'{where}: "{name}" is {json.dumps(given)}; a text is expected')
+    return given or ""
+
+
+def _started_told(item: dict[str, Any], where: str) -> dict[str, Any]:
+    given = item.get("started")
+    if given is not None and not isinstance(given, dict):
+        raise InputError(f'{where}: "started" is {json.dumps(given)}; an object is expected')
+    return given or {}
+
+
+def _flags(item: dict[str, Any], where: str) -> int:
+    for name in FLAGS.keys() & item.keys():
+        if not isinstance(item[name], bool | None):
+            raise InputError(f'{where}: "{name}" is {json.dumps(item[name])}; true is expected, or nothing')
     flags = sum(bit for name, bit in FLAGS.items() if item.get(name))
     return flags | (layout.FLAG_REMOTE_PREFILL if item.get("remote_request") else 0)
 

@@ -44,10 +44,6 @@ class Axis:
             last = first + 1
         return first, last
 
-    def outside(self, begin: int, end: int) -> bool:
-        """Whether nothing of the stretch lies on the axis."""
-        return end < self.begin or begin > self.end
-
 
 def stretch(axis: Axis, begin: int, end: int, cls: Class, slack_until: int | None = None) -> Text:
     """One row of a waterfall: a filled stretch, and dashes for the slack behind it."""

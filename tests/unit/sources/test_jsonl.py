@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kvscope.model.errors import InputError
 from kvscope.probe.vocabulary import DIRECTIONS, MOMENT_CODE, REASONS, STATES, THREADS, UNKNOWN, VALUES
-from kvscope.sources.jsonl import FLAGS, TEXT_VALUES, parse_jsonl, read_jsonl, write_jsonl
+from kvscope.sources.jsonl import FLAGS, TEXT_VALUES, parse_jsonl, write_jsonl
 from kvscope.sources.schema import BEGIN, END, VALUE_MEANING, tables
 
 GOOD = {"t": 5, "engine": "p0", "leg": "prefill", "moment": "posted", "request": "r"}
@@ -61,11 +61,6 @@ def test_what_cannot_be_used_is_refused_by_line(line: object, part: str) -> None
         parse(GOOD, line)
     assert "f.jsonl:2" in str(caught.value)
     assert part in str(caught.value)
-
-
-def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"absent\.jsonl"):
-        read_jsonl(tmp_path / "absent.jsonl")
 
 
 def test_what_is_not_known_is_left_out_and_counted() -> None:
