@@ -56,8 +56,8 @@ def contains_the_library_s_own_times(seen: Observation) -> None:
     it done.
 
     The library writes whole microseconds, and its stopwatch is a CPU counter calibrated once per process: 28 to 330 ppm
-    off were seen here. It notes the start and starts the stopwatch in two statements: a thread that loses its core between them (on a busy
-    machine) has an end that is too early by as much, so a few may lie outside.
+    off were seen here. It notes the start and starts the stopwatch in two statements: a thread that loses its core
+    between them (on a busy machine) has an end that is too early by as much, so a few may lie outside.
     """
     rows = seen.events.rows
     of = {name: rows[rows["moment"] == MOMENT_CODE[name]] for name in ("prepared", "pending_seen", "done_seen")}
