@@ -195,7 +195,9 @@ class _Reader:
 
 def _check_version(version: object, where: str) -> None:
     if version != VERSION:
-        raise InputError(f"{where} says version {json.dumps(version)}; this kvscope reads version {VERSION}: convert the file")
+        raise InputError(
+            f"{where} says version {json.dumps(version)}; this kvscope reads version {VERSION}: convert the file"
+        )
 
 
 def _signed(key: int) -> int:

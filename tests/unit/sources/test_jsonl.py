@@ -54,6 +54,15 @@ def test_the_same_id_on_two_engines_is_two_processes_and_one_key() -> None:
         ({**GOOD, "rank": 70000}, "must lie between"),
         ({**GOOD, "descriptors": 1.5}, "an integer is expected"),
         ({"version": 2}, "version 2"),
+        ({"version": "1"}, 'version "1"'),
+        pytest.param('{"a":' * 100_000, "not JSON", id="too deep"),
+        *(
+            ({**GOOD, name: wrong}, f'"{name}" is ')
+            for name in ("moment", "leg", "engine", "engine_id", "host", "thread", "state", "reason")
+            for wrong in (["a"], {"a": 1}, 1)
+        ),
+        *(({**GOOD, "moment": "started", "started": wrong}, '"started" is ') for wrong in (["a"], "a", 1)),
+        *(({**GOOD, name: "false"}, f'"{name}" is ') for name in FLAGS),
     ],
 )
 def test_what_cannot_be_used_is_refused_by_line(line: object, part: str) -> None:
