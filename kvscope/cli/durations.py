@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 
+LONGEST = 366 * 86400.0
 _UNITS = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
@@ -13,7 +14,10 @@ def seconds(text: str) -> float:
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|)", text.strip())
     if not found:
         raise argparse.ArgumentTypeError(f"{text!r} is no span of time; write it like 30s, 5m or 1h")
-    return float(found[1]) * _UNITS[found[2]]
+    span = float(found[1]) * _UNITS[found[2]]
+    if span > LONGEST:
+        raise argparse.ArgumentTypeError(f"{text!r} is longer than a year")
+    return span
 
 
 def shown(span: float) -> str:

@@ -69,6 +69,9 @@ def _assemble(
     joined, legs = columns.joined, columns.legs
     timed = (classes.state == STATES.index(State.COMPLETE)) & columns.has("first_token") & columns.has("origin")
     origin, first_token = columns.time[ORIGIN], columns.time[FIRST_TOKEN]
+    # Moments out of order (a clock that is off) can leave a path that does not add up: no percentile may hold it.
+    torn = timed & ((walks[0].stages.sum(axis=0) != first_token - origin) | (first_token < origin))
+    timed &= ~torn
     both = (joined.prefill != NONE) & (joined.decode != NONE)
     requests = np.append(legs.request, np.uint64(0))
     engines = np.append(legs.engine, np.int32(NONE)).astype(np.int32)
@@ -78,7 +81,7 @@ def _assemble(
         request=np.where(joined.decode != NONE, requests[joined.decode], requests[joined.prefill]),
         peer_request=np.where(both, requests[joined.prefill], np.uint64(0)),
         shape=classes.shape,
-        state=classes.state,
+        state=np.where(torn, np.uint8(STATES.index(State.INCOMPLETE)), classes.state),
         missing=classes.missing.T,
         time=columns.time.T,
         step=_fields(columns, "step"),
@@ -128,7 +131,7 @@ def _fields(columns: Columns, name: str) -> np.ndarray:
 
 
 def _between(columns: Columns, begin: str, end: str) -> np.ndarray:
-    known = columns.has(begin) & columns.has(end)
+    known = columns.has(begin) & columns.has(end) & (columns.t(end) >= columns.t(begin))
     return np.where(known, columns.t(end) - columns.t(begin), UNKNOWN)
 
 

@@ -228,3 +228,13 @@ def test_a_prefill_that_ended_in_an_error_failed_and_waits_for_nobody() -> None:
 def test_a_request_cut_down_to_a_chunk_still_has_an_age() -> None:
     (chunked,) = split(events_of([moment(P_LEG, "chunk", at, tokens=512) for at in (40, 20)]), 100 * MS)
     assert (chunked.state, chunked.last_moment, chunked.age_ns) == (State.UNFINISHED, "prefill chunk", 60 * MS)
+
+
+def test_a_path_that_cannot_add_up_enters_no_percentile() -> None:
+    """Moments out of order, as from a clock that is off: never a TTFT that is not so."""
+    events = [item for item in push_early() if not (item["leg"] == "decode" and item["moment"] == "first_token")]
+    backwards = moment(D_LEG, "first_token", -50)
+    splits = split(events_of([*events, backwards]))
+    assert [(request.state, request.ttft_ns) for request in splits] == [(State.INCOMPLETE, None)]
+    assert "order_violation" in splits[0].marks
+    assert splits.tally.order_violations > 0
