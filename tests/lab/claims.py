@@ -9,8 +9,9 @@ from tests.lab.observation import Observation
 
 MS = 1_000_000
 
-# What HTTP adds at both ends: about 7 ms on a pair with nothing else to do. Others may use this machine too.
-CLIENT_MS = 40.0
+# What HTTP adds at both ends: about 5 ms on a pair with nothing else to do. Others may use this machine too, so that
+# this bound only tells a wrong clock or a wrong request.
+CLIENT_MS = 150.0
 
 
 def all_complete(seen: Observation, shape: str) -> None:
