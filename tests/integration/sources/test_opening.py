@@ -64,7 +64,7 @@ def test_what_the_probe_dumps_is_a_recording(run_dir: Path, start: Start, tmp_pa
         (b"PNG nothing of ours", "neither a recording nor JSON lines"),
         (FILE_HEADER.pack(FILE_MAGIC, 99, 0), "recording of version 99.*read it with the kvscope that wrote it"),
         (FILE_HEADER.pack(FILE_MAGIC, 1, sys.byteorder != "big"), "other byte order"),
-        (b'{"moment": 3}\n', ":1 has no"),
+        (b'{"moment": 3}\n', ':1: "moment" is 3'),
         (b"{\xff\n", "not UTF-8"),
     ],
 )
