@@ -25,7 +25,7 @@ def findings(after: str, added: str) -> list[str]:
     lines = STOCK.split("\n")
     at = lines.index(after) + 1
     edited = "\n".join([*lines[:at], *added.split("\n"), *lines[at:]])
-    patch = authoring.make_patch("vllm/work/work.py", STOCK.encode(), edited.encode(), "1.0")
+    patch = authoring.make_patch("vllm/serve/job.py", STOCK.encode(), edited.encode(), "1.0")
     return check.violations(patch, STOCK.encode(), {"seen": inspect.signature(lambda a, b=None: None)})
 
 
@@ -68,7 +68,7 @@ def test_anything_else_is_refused(after: str, added: str, said: str) -> None:
     found = findings(after, added)
     assert len(found) == 1
     assert said in found[0]
-    assert found[0].startswith("vllm/work/work.py: ")
+    assert found[0].startswith("vllm/serve/job.py: ")
 
 
 def test_an_argument_inside_an_upstream_call_is_not_a_statement() -> None:
