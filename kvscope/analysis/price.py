@@ -193,6 +193,7 @@ def _connector(events: Events) -> tuple[StepShare, ...]:
             rows["values"][:, VALUES["step"].index(n)] for n in ("begin", "connector_ns", "folded")
         )
         told = (begin != UNKNOWN) & (inside != UNKNOWN) & ((folded == UNKNOWN) | (folded == 0))
+        told &= rows["t"] >= begin  # a step that ends before it begins tells nothing
         spent = int((rows["t"][told] - begin[told]).sum())
         if spent:
             shares.append(StepShare(engine, int(told.sum()), int(inside[told].sum()) / spent))

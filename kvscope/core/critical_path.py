@@ -159,7 +159,7 @@ def _dispatch(columns: Columns, knew: np.ndarray) -> np.ndarray:
     begin = np.where(knew, columns.t("P.computed"), columns.t("origin"))
     returned = np.where(knew, columns.t("prefill_returned"), begin)
     stamps = np.stack((begin, returned, columns.t("decode_sent"), columns.t("D.arrived")))
-    known = (stamps[1:] != UNKNOWN) & (stamps[:-1] != UNKNOWN) & columns.has("decode_sent")
+    known = (stamps[1:] >= stamps[:-1]) & (stamps[:-1] != UNKNOWN) & columns.has("decode_sent")
     return np.asarray(np.where(known, stamps[1:] - stamps[:-1], UNKNOWN).T)
 
 

@@ -149,7 +149,8 @@ class Splits:
     def tpot(self) -> np.ndarray:
         """(n,) f8 ns per token after the first; NaN where not known"""
         from_first = self.time[:, FINISHED] - self.first_token
-        known = (self.time[:, FINISHED] != UNKNOWN) & (self.first_token != UNKNOWN) & (self.output_tokens > 1)
+        known = (from_first >= 0) & (self.first_token != UNKNOWN) & (self.output_tokens > 1)
+        known &= self.time[:, FINISHED] != UNKNOWN
         tokens = np.where(known, self.output_tokens - 1, 1)
         return np.where(known, from_first / tokens, np.nan)
 

@@ -204,7 +204,15 @@ def _signed(key: int) -> int:
     return key - (1 << 64) if key >> 63 else key
 
 
-_LIMITS = {"rank": (0, 0xFFFF), "peer_rank": (0, 0xFFFF), "step": (0, 0xFFFF_FFFF)}
+# What is counted, or lasts, is never below zero, and stays summable in 64 bits. Instants and offsets may be negative.
+COUNTED = frozenset(
+    {
+        *("tokens", "cached", "blocks", "free_blocks", "bytes", "descriptors", "requests", "folded", "lost"),
+        *("waiting", "running", "held", "connector_ns", "largest_gap", "rtt_ns", "nixl_post", "nixl_duration"),
+    }
+)
+MOST = 2**48
+_LIMITS = {"rank": (0, 0xFFFF), "peer_rank": (0, 0xFFFF), "step": (0, 0xFFFF_FFFF)} | dict.fromkeys(COUNTED, (0, MOST))
 
 
 def _integer(item: dict[str, Any], name: str, where: str, default: int | None = None) -> int:

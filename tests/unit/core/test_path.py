@@ -11,6 +11,7 @@ from kvscope.core.critical_path import split
 from kvscope.model.events import Events
 from kvscope.model.requests import RequestSplit, State
 from kvscope.model.splits import concat
+from kvscope.probe.vocabulary import UNKNOWN
 
 from .scene import D_ID, D_LEG, MS, P_ID, P_LEG, events_of, moment, moments, pull, push_early, push_sequential
 
@@ -238,3 +239,16 @@ def test_a_path_that_cannot_add_up_enters_no_percentile() -> None:
     assert [(request.state, request.ttft_ns) for request in splits] == [(State.INCOMPLETE, None)]
     assert "order_violation" in splits[0].marks
     assert splits.tally.order_violations > 0
+
+
+def test_a_span_that_ends_before_it_begins_is_not_known() -> None:
+    """From clocks that are apart: nothing, rather than a negative time."""
+    ended = moment(D_LEG, "finished", 130, tokens=5)
+    router = {"engine": "router", "leg": "router", "request": P_ID.removeprefix("cmpl-").rsplit("-", 2)[0]}
+    stamps = {"received": 0, "prefill_sent": 0, "prefill_returned": 115, "decode_sent": 109}
+    splits = split(events_of([*push_sequential(), ended, *moments(router, **stamps)]))
+    assert len(splits) == 1
+    assert np.isnan(splits.tpot[0])
+    parts = splits.dispatch_parts[0]
+    assert parts[0] >= 0
+    assert parts[1] == UNKNOWN

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kvscope.model.errors import InputError
 from kvscope.probe.vocabulary import DIRECTIONS, MOMENT_CODE, REASONS, STATES, THREADS, UNKNOWN, VALUES
-from kvscope.sources.jsonl import FLAGS, TEXT_VALUES, parse_jsonl, write_jsonl
+from kvscope.sources.jsonl import COUNTED, FLAGS, MOST, TEXT_VALUES, parse_jsonl, write_jsonl
 from kvscope.sources.schema import BEGIN, END, VALUE_MEANING, tables
 
 GOOD = {"t": 5, "engine": "p0", "leg": "prefill", "moment": "posted", "request": "r"}
@@ -53,6 +53,8 @@ def test_the_same_id_on_two_engines_is_two_processes_and_one_key() -> None:
         ({**GOOD, "request": 7}, '"request" must be'),
         ({**GOOD, "rank": 70000}, "must lie between"),
         ({**GOOD, "descriptors": 1.5}, "an integer is expected"),
+        ({**GOOD, "descriptors": -1}, "must lie between 0 and"),
+        ({**GOOD, "descriptors": 2**62}, "must lie between 0 and"),
         ({"version": 2}, "version 2"),
         ({"version": "1"}, 'version "1"'),
         pytest.param('{"a":' * 100_000, "not JSON", id="too deep"),
@@ -91,7 +93,7 @@ def _value(name: str) -> st.SearchStrategy[Any]:
         return st.text(min_size=1, max_size=9)
     if name == "direction":
         return st.sampled_from(DIRECTIONS[1:])
-    return st.integers(-(2**62), 2**62)
+    return st.integers(0, MOST) if name in COUNTED else st.integers(-(2**62), 2**62)
 
 
 @st.composite
