@@ -8,10 +8,10 @@ SOURCES := kvscope tests benchmarks docs/pictures
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check lint format engines test bench demo pictures lock clean
+.PHONY: help setup check lint format engines test bench demo pictures dashboards lock clean
 
 help: ## this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-8s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-10s %s\n", $$1, $$2 }'
 
 setup: $(READY) ## make .venv with everything that the tests need, pinned and hash-checked
 
@@ -38,12 +38,13 @@ format: $(READY) ## put the code into its one form
 	$(BIN)/ruff check --fix-only --quiet $(SOURCES)
 	$(BIN)/ruff format $(SOURCES)
 
-engines: $(READY) ## the Python environment that the real engines run in, and the releases that do not (3 GB, once)
+engines: $(READY) ## the Python environment that the real engines run in, and the releases that do not (4 to 7 GB, once)
 	$(BIN)/kvscope lab setup
 	$(BIN)/kvscope lab files
 
 test: engines ## every test, those on real vLLM engines too
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 tests/unit tests/contract
+	$(BIN)/pytest tests/integration tests/lab
 
 bench: $(READY) ## what an event costs, what a request costs, how fast the analysis is
 	$(BIN)/python benchmarks
@@ -53,6 +54,12 @@ demo: $(READY) ## a real prefill/decode pair on this machine, 60 requests, and w
 
 pictures: $(READY) ## draw docs/pictures anew from the recordings there
 	$(BIN)/python docs/pictures/make.py
+	$(BIN)/python -m docs.pictures.dashboards
+	$(BIN)/python -m docs.pictures.perfetto
+
+dashboards: $(READY) ## render dashboards/ anew
+	$(BIN)/kvscope dashboards render dashboards
+	rm dashboards/kubernetes/configmaps.yaml
 
 lock: ## write requirements/test.txt anew from requirements/test.in (needs uv)
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \

@@ -21,9 +21,20 @@ SHORT: dict[str, tuple[str, ...]] = {
     "tracepoint_cost": ("--rounds", "7", "--calls", "2000"),
     "join_rate": ("--requests", "15000", "--rounds", "3"),
     "read_rate": ("--rounds", "3"),
+    "replay_rate": ("--minutes", "10"),
+    "metrics_cost": ("--seconds", "8"),
+    "long_recording": ("--events", "200000"),
+    "export_rate": ("--events", "200000", "--rounds", "3"),
+    "perfetto_rate": ("--events", "200000", "--rounds", "3"),
+    "otlp_rate": ("--events", "200000", "--rounds", "3"),
+    "share_rate": ("--minutes", "5"),
+    "keep_cost": ("--blocks", "3", "--block-seconds", "3"),
+    "follow_cost": ("--seconds", "4", "--rates", "1000", "20000", "--clients", "1"),
+    "profile_cost": ("--rounds", "4", "--seconds", "3", "--rates", "50"),
+    "profile_serving": ("--rounds", "4", "--requests", "8"),
     "serving_cost": ("--blocks", "30", "--requests", "10"),
 }
-ON_ENGINES = ("serving_cost",)
+ON_ENGINES = ("serving_cost", "profile_serving")
 
 
 def ran(name: str, words: tuple[str, ...]) -> tuple[str, float]:

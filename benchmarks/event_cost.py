@@ -1,6 +1,6 @@
 """What an event costs, as a multiple of reading the clock and as a fraction of an OpenTelemetry span.
 
-    python benchmarks/event_cost.py [--rounds 15] [--check]
+    python benchmarks/event_cost.py [--rounds 15] [--check] [--ids hash]
 
 Everything is measured in turn, round after round, so that a slow spell of the machine hits all alike; a ratio
 is taken within a round, and the median of the rounds is what counts. `span` is what docs/cost.md defines: one that
@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import count, islice
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 CALLS = 20_000
 SPANS = 2_000
 EVENTS_PER_REQUEST = 15
+NUMBERS = count()
+"""Of requests: none comes twice."""
 # What an event says, as a span would.
 ATTRIBUTES: dict[str, str | int] = {
     "request": "cmpl-0123456789abcdef0123456789abcdef-0",
@@ -48,8 +51,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--check", action="store_true", help="exit with 1 if an event is dearer than it may be")
+    parser.add_argument("--ids", choices=("keep", "hash", "drop"), default="keep", help="how request ids are written")
     given = parser.parse_args()
-    with recording() as recorder:
+    with recording(given.ids) as recorder:
         rounds = [one_round(recorder) for _ in range(given.rounds)]
     events = ("event", "event, many fields", "event, new request")
     print(f"clock: {statistics.median(each['clock'] for each in rounds):.0f} ns")
@@ -63,10 +67,10 @@ def main() -> int:
 
 
 @contextmanager
-def recording() -> Iterator[ModuleType]:
+def recording(ids: str) -> Iterator[ModuleType]:
     """The recorder, writing to shared memory that is given back afterwards."""
     with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as made:
-        os.environ["KVSCOPE_RUN_DIR"] = made
+        os.environ |= {"KVSCOPE_RUN_DIR": made, "KVSCOPE_IDS": ids}
         from kvscope.probe import recorder
 
         yield recorder
@@ -138,8 +142,8 @@ def many_fields(recorder: ModuleType, calls: int) -> None:
 def new_requests(recorder: ModuleType, calls: int) -> None:
     """As in an engine: a request's id is hashed and written once, then used a few times."""
     record = recorder.record
-    for number in range(calls // EVENTS_PER_REQUEST):
-        request = f"cmpl-0123456789abcdef0123456789{number:06x}-0"
+    for number in islice(NUMBERS, calls // EVENTS_PER_REQUEST):
+        request = f"cmpl-0123456789abcdef0123456789abcdef-0-{number ^ 0xABCDEF01:08x}"
         for _ in range(EVENTS_PER_REQUEST):
             record(27, 2, request)
 

@@ -9,6 +9,7 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -24,18 +25,26 @@ PREFILL |= {"matched": 108, "post_begun": 108, "prepared": 109, "posted": 110, "
 PREFILL |= {"finished": 105, "released": 130}
 DECODE = {"arrived": 2, "taken": 3, "queued": 3, "reserved": 4, "handed": 5, "registration_sent": 5, "notified": 121}
 DECODE |= {"noticed": 122, "ready": 123, "scheduled": 126, "first_token": 136, "finished": 400, "released": 401}
-PAIRS = 4
-SPACING = MS // 5
-"""5,000 requests a second: a fleet, not a pair."""
 
 
-def recording(requests: int) -> Events:
-    """Pushes over PAIRS pairs of engines, in the order in which their moments happen, with steps."""
+@dataclass(frozen=True)
+class Fleet:
+    """Who serves how much."""
+
+    pairs: int = 4
+    spacing: int = MS // 5
+    """ns between two requests; 5,000 a second: a fleet, not a pair"""
+    prompts: tuple[int | None, ...] = (None,)
+    """tokens of one request after the other; None: not told"""
+
+
+def recording(requests: int, fleet: Fleet = Fleet()) -> Events:
+    """Pushes over pairs of engines, in the order in which their moments happen, with steps."""
     rng = np.random.default_rng(1)
-    parts = [_leg(requests, rng, "prefill", PREFILL), _leg(requests, rng, "decode", DECODE), _received(requests, rng)]
-    parts.append(_steps(requests * SPACING // (20 * MS)))
+    parts = [_leg(requests, rng, leg, moments, fleet) for leg, moments in (("prefill", PREFILL), ("decode", DECODE))]
+    parts += [_received(requests, rng, fleet), _steps(requests * fleet.spacing // (20 * MS), fleet.pairs)]
     rows = np.concatenate(parts)
-    processes = tuple(Process(f"{side}{pair}", f"id-{side}{pair}") for side in "pd" for pair in range(PAIRS))
+    processes = tuple(Process(f"{side}{pair}", f"id-{side}{pair}") for side in "pd" for pair in range(fleet.pairs))
     texts = {key64(process.engine_id): process.engine_id for process in processes}
     for number in range(requests):
         texts[_key(number, 0)], texts[_key(number, 1)] = f"cmpl-{number:x}-0-aaaaaaaa", f"cmpl-{number:x}-0-bbbbbbbb"
@@ -50,43 +59,47 @@ def _keys(requests: int, side: int) -> np.ndarray:
     return (np.arange(requests, dtype=np.uint64) * np.uint64(2) + np.uint64(side + 1)) * np.uint64(0x9E3779B97F4A7C15)
 
 
-def _rows(requests: int, side: int) -> np.ndarray:
+def _rows(requests: int, side: int, pairs: int) -> np.ndarray:
     rows = np.zeros(requests, EVENT)
     rows["values"] = UNKNOWN
-    rows["request"], rows["process"] = _keys(requests, side), np.arange(requests) % PAIRS + side * PAIRS
+    rows["request"], rows["process"] = _keys(requests, side), np.arange(requests) % pairs + side * pairs
     return rows
 
 
-def _times(requests: int, ms: int, rng: np.random.Generator) -> np.ndarray:
-    return np.arange(requests) * SPACING + ms * MS + rng.integers(0, MS // 2, requests)
+def _times(requests: int, ms: int, rng: np.random.Generator, spacing: int) -> np.ndarray:
+    return np.arange(requests) * spacing + ms * MS + rng.integers(0, MS // 2, requests)
 
 
-def _leg(requests: int, rng: np.random.Generator, leg: str, moments: dict[str, int]) -> np.ndarray:
+def _leg(requests: int, rng: np.random.Generator, leg: str, moments: dict[str, int], fleet: Fleet) -> np.ndarray:
     parts = []
     for moment, ms in moments.items():
-        rows = _rows(requests, int(leg == "decode"))
-        rows["moment"], rows["leg"], rows["t"] = MOMENT_CODE[moment], LEG_CODE[leg], _times(requests, ms, rng)
+        rows = _rows(requests, int(leg == "decode"), fleet.pairs)
+        rows["moment"], rows["leg"] = MOMENT_CODE[moment], LEG_CODE[leg]
+        rows["t"] = _times(requests, ms, rng, fleet.spacing)
         rows["state"] = STATE_CODE["PROC"] if moment == "posted" else 0
         if moment == "matched":
             rows["peer"] = _keys(requests, 1)
-            names = np.array([key64(f"id-d{pair}") for pair in range(PAIRS)], np.uint64).view(np.int64)
-            rows["values"][:, VALUES["matched"].index("peer_engine")] = names[np.arange(requests) % PAIRS]
+            names = np.array([key64(f"id-d{pair}") for pair in range(fleet.pairs)], np.uint64).view(np.int64)
+            rows["values"][:, VALUES["matched"].index("peer_engine")] = names[np.arange(requests) % fleet.pairs]
+        if moment == "queued":
+            tokens = np.array([UNKNOWN if each is None else each for each in fleet.prompts])
+            rows["values"][:, VALUES["queued"].index("tokens")] = tokens[np.arange(requests) % len(tokens)]
         parts.append(rows)
     return np.concatenate(parts)
 
 
-def _received(requests: int, rng: np.random.Generator) -> np.ndarray:
-    rows = _rows(requests, 1)
-    rows["process"] -= PAIRS
+def _received(requests: int, rng: np.random.Generator, fleet: Fleet) -> np.ndarray:
+    rows = _rows(requests, 1, fleet.pairs)
+    rows["process"] -= fleet.pairs
     rows["moment"], rows["leg"] = MOMENT_CODE["registration_received"], LEG_CODE["prefill"]
-    rows["t"] = _times(requests, 104, rng)
+    rows["t"] = _times(requests, 104, rng, fleet.spacing)
     return rows
 
 
-def _steps(count: int) -> np.ndarray:
-    rows = np.zeros(count * 2 * PAIRS, EVENT)
+def _steps(count: int, pairs: int) -> np.ndarray:
+    rows = np.zeros(count * 2 * pairs, EVENT)
     rows["values"] = UNKNOWN
-    step, rows["process"] = np.divmod(np.arange(len(rows)), 2 * PAIRS)
+    step, rows["process"] = np.divmod(np.arange(len(rows)), 2 * pairs)
     rows["step"], rows["moment"], rows["leg"] = step + 1, MOMENT_CODE["step"], LEG_CODE["engine"]
     rows["t"] = (step + 1) * 20 * MS
     rows["values"][:, :4] = np.stack((step * 20 * MS, step * 0 + 8, step * 0 + 100, step * 0 + MS), axis=1)

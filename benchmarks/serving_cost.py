@@ -27,7 +27,7 @@ from pathlib import Path
 
 from kvscope.analysis.ratio import LEAST_ROUNDS, Block, Ratio, compared
 from kvscope.cli import outcome
-from kvscope.cli.lab import ended_by_signals
+from kvscope.cli.endings import ended_by_signals
 from kvscope.lab.client import ClientRecord
 from kvscope.lab.errors import LabError
 from kvscope.lab.load import LoadOptions, only_measured, run_load

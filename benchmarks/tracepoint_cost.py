@@ -12,18 +12,30 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic_ns, thread_time_ns
 from types import SimpleNamespace
 
 from kvscope.probe import control
+from kvscope.probe.reader import list_rings
 from kvscope.vllm import scheduler_side, worker_side
 
 MOST = 20
+BATCH = 256
 Call = Callable[[], object]
+
+
+@dataclass(slots=True)
+class Output:
+    """What a step brought a request; vLLM's has slots too."""
+
+    request_id: str
+    new_token_ids: list[int] = field(default_factory=lambda: [5])
 
 
 def request(number: int, *, prefill: bool = False) -> SimpleNamespace:
@@ -34,6 +46,7 @@ def request(number: int, *, prefill: bool = False) -> SimpleNamespace:
         kv_transfer_params=params,
         num_prompt_tokens=1000,
         num_computed_tokens=1000,
+        num_output_tokens=100,
         status=SimpleNamespace(name="FINISHED_LENGTH_CAPPED"),
         sampling_params=SimpleNamespace(extra_args={"kv_transfer_params": params}),
         arrival_time=1.7e9,
@@ -49,25 +62,29 @@ def scheduler() -> SimpleNamespace:
         running=[1, 2, 3],
         kv_holding_waiting=[],
         kv_cache_manager=SimpleNamespace(block_pool=pool),
-        requests={},
+        requests={"cmpl-1": None},
         failed_recving_kv_req_ids=set(),
+        finished_recving_kv_req_ids=set(),
         max_num_running_reqs=32,
     )
 
 
 def calls() -> dict[str, tuple[Call, int]]:
-    """What is measured: name -> (one go, tracepoints in it)."""
+    """What is measured: name -> (one go, tracepoints or requests in it)."""
     return {**_scheduler_calls(), **_worker_calls()}
 
 
 def _scheduler_calls() -> dict[str, tuple[Call, int]]:
-    engine, one, blocks, new = scheduler(), request(1), [[1, 2, 3, 4]], [5]
+    engine, one, blocks = scheduler(), request(1), [[1, 2, 3, 4]]
     output = SimpleNamespace(num_scheduled_tokens={one.request_id: 1}, total_num_scheduled_tokens=1)
     connector = SimpleNamespace(_TRANSFER_MODE="push")
     prefill = request(2, prefill=True)
-    scheduler_side.queued(engine, one)
+    outputs = [Output(request(number).request_id) for number in range(BATCH)]
+    for number in range(BATCH):
+        scheduler_side.queued(engine, request(number))
 
     def step() -> None:
+        engine.current_step += 1
         scheduler_side.step_begun(engine)
         scheduler_side.batch_made(engine, 100, [])
         scheduler_side.step_scheduled(engine, output)
@@ -75,7 +92,7 @@ def _scheduler_calls() -> dict[str, tuple[Call, int]]:
         scheduler_side.step_ended(engine, output)
 
     def decoded() -> None:
-        scheduler_side.tokens(engine, one, new)
+        scheduler_side.tokens(engine, {0: outputs})
 
     decoded()
     return {
@@ -83,11 +100,11 @@ def _scheduler_calls() -> dict[str, tuple[Call, int]]:
         "queued": (lambda: scheduler_side.queued(engine, one), 1),
         "reserved": (lambda: scheduler_side.reserved(connector, one, blocks, 1000), 1),
         "scheduled": (lambda: scheduler_side.scheduled(engine, one, 1, 1000), 1),
-        "tokens (per token)": (decoded, 1),
+        f"tokens of {BATCH} requests": (decoded, BATCH),
         "computed": (lambda: scheduler_side.computed(connector, prefill, blocks), 1),
         "ready": (lambda: scheduler_side.ready(engine, one), 1),
         "finished": (lambda: scheduler_side.finished(engine, one), 1),
-        "scheduler's step": (step, 5),
+        "scheduler's step": (step, 5),  # `tokens` apart
     }
 
 
@@ -96,6 +113,8 @@ def _worker_calls() -> dict[str, tuple[Call, int]]:
     name, blocks, handle = "cmpl-1-0", [[1, 2, 3, 4]], object()
     meta = SimpleNamespace(kvs_step=7)
     output = SimpleNamespace(kv_connector_metadata=meta, num_scheduled_tokens={name: 1}, total_num_scheduled_tokens=1)
+    reported = SimpleNamespace(finished_sending=None, finished_recving=None, failed_recving=(), invalid_block_ids=())
+    worker_side.state().named = True
     told = {
         "local_block_ids": blocks,
         "remote_engine_id": "engine-p",
@@ -109,7 +128,7 @@ def _worker_calls() -> dict[str, tuple[Call, int]]:
         worker_side.connector_begun(output)
         worker_side.forward_begun()
         worker_side.forward_ended()
-        worker_side.connector_ended()
+        worker_side.connector_ended(reported)
 
     def poll() -> None:
         worker_side.polling(push)
@@ -167,7 +186,7 @@ def shown(found: dict[str, tuple[Call, int]], given: argparse.Namespace) -> None
     for name, (call, tracepoints) in found.items():
         span, ratio = measured(call, given.rounds, given.calls)
         over = "" if ratio / tracepoints <= MOST else "  <- above"
-        print(f"{name:<24}{span:>9,.0f} ns{ratio:>8.1f} x{ratio / tracepoints:>8.1f} x a tracepoint{over}")
+        print(f"{name:<24}{span:>9,.0f} ns{ratio:>8.1f} x{ratio / tracepoints:>8.1f} x each{over}")
 
 
 def main() -> None:
@@ -181,6 +200,8 @@ def main() -> None:
         print(f"time.monotonic_ns(): {clock:.0f} ns")
         found = calls()
         shown(found, given)
+        if errors := sum(ring.header.errors for ring in list_rings(Path(os.environ["KVSCOPE_RUN_DIR"]))):
+            sys.exit(f"{errors} calls failed inside the probe: objects here lack what tracepoints read of an engine's")
         control.switch(Path(os.environ["KVSCOPE_RUN_DIR"]), None, on=False)
         shown({"scheduled, off": found["scheduled"], "worker's step, off": found["worker's step"]}, given)
 

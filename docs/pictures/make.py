@@ -6,6 +6,7 @@ import io
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from rich.console import Console
@@ -20,8 +21,22 @@ PICTURES = {
     "report": f"{REPORT} | head -36",
     "report-whole": REPORT,
     "request": "kvscope request 3f5e7c86 push-early.kvs",
+    "profile": "kvscope profile push-profile | sed -n '1,25p; /registration_flight/,/decode_queue/p' | head -n -1",
 }
 """File name -> the command whose output it shows. Commands run in this folder."""
+
+WRITTEN = {"profile-flame": "kvscope profile push-profile --stage poll_gap --flame"}
+"""File name -> the command that writes the picture itself."""
+
+TOP = "kvscope top --replay push-early.kvs --without warmup- --paused --at"
+SCREENS: dict[str, tuple[str, tuple[str, ...], str]] = {
+    "top": (f"{TOP} 22s", (), "TTFT ms"),
+    "top-requests": (f"{TOP} 22s --view requests", (">",), "by ttft"),
+    "top-waterfall": (f"{TOP} 22s --view requests", (">", "Enter"), "detail,"),
+}
+"""File name -> command, keys typed to it, and what is on the screen when it is there. Taken from a terminal of tmux."""
+ROWS = 30
+PATIENCE_S = 20.0
 
 # A ground of its own: pages that show the picture are white for some readers and black for others.
 THEME = TerminalTheme(
@@ -62,21 +77,54 @@ def printed(command: str) -> str:
     return subprocess.run(command, shell=True, cwd=HERE, env=environ, check=True, capture_output=True, text=True).stdout
 
 
-def drawn(name: str, command: str) -> str:
+def screen(command: str, keys: tuple[str, ...], sign: str) -> str:
+    """What the command shows on a terminal once `sign` is there, with its colours."""
+    tmux = ["tmux", "-L", f"kvscope-pictures-{os.getpid()}"]
+    size = ["-x", str(COLUMNS), "-y", str(ROWS)]
+    typed = f"{Path(sys.executable).parent}/{command}"  # a shell of tmux has a PATH of its own
+    subprocess.run([*tmux, "new-session", "-d", *size, "-e", "COLORTERM=truecolor", typed], cwd=HERE, check=True)
+    try:
+        subprocess.run([*tmux, "set", "-g", "default-terminal", "tmux-256color"], check=True)
+        _until(tmux, "events/s")
+        for key in keys:
+            subprocess.run([*tmux, "send-keys", key], check=True)
+            time.sleep(0.5)
+        _until(tmux, sign)
+        return subprocess.run([*tmux, "capture-pane", "-e", "-p"], check=True, capture_output=True, text=True).stdout
+    finally:
+        subprocess.run([*tmux, "kill-server"], check=True)
+
+
+def _until(tmux: list[str], sign: str) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while time.monotonic() < end:
+        shown = subprocess.run([*tmux, "capture-pane", "-p"], check=True, capture_output=True, text=True).stdout
+        if sign in shown:
+            return
+        time.sleep(0.2)
+    raise SystemExit(f"{sign!r} did not come within {PATIENCE_S:.0f} s; the screen shows\n{shown}")
+
+
+def drawn(name: str, command: str, output: str) -> str:
     """The command and its output as SVG."""
     console = Console(
         record=True, file=io.StringIO(), width=COLUMNS + 2, force_terminal=True, color_system="truecolor",
         highlight=False,
     )  # fmt: skip
     console.print(Text(f"$ {command}\n", "bold"))
-    console.print(Text.from_ansi(printed(command).rstrip("\n")))
+    console.print(Text.from_ansi(output.rstrip("\n")))
     return console.export_svg(title="", theme=THEME, code_format=FRAME, unique_id=name)
 
 
 def main() -> None:
     """All pictures, or those whose names are given."""
-    for name in sys.argv[1:] or PICTURES:
-        (HERE / f"{name}.svg").write_text(drawn(name, PICTURES[name]))
+    for name in sys.argv[1:] or (*PICTURES, *WRITTEN, *SCREENS):
+        if name in WRITTEN:
+            printed(f"{WRITTEN[name]} {name}.svg")
+            continue
+        command = PICTURES[name] if name in PICTURES else SCREENS[name][0]
+        output = printed(command) if name in PICTURES else screen(*SCREENS[name])
+        (HERE / f"{name}.svg").write_text(drawn(name, command, output))
 
 
 if __name__ == "__main__":

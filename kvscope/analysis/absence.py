@@ -9,12 +9,23 @@ from kvscope.analysis.sighting import Finding, Sighting
 MIB = 1 << 20
 ROOM_WANTED = 8 * MIB
 """What a process's rings take at most unless told otherwise."""
+LONGEST_START_S = 1_800
+"""Whoever takes no requests after that is no longer starting: it has no port, or hangs."""
 
 
-def why_no_ring(seen: Sighting) -> Finding:
-    """The first reason that holds."""
+def why_no_ring(seen: Sighting) -> Finding | None:
+    """The first reason that holds; None while it may only be too early."""
     found = (check(seen) for check in _CHECKS)
-    return next(finding for finding in found if finding)
+    return next((finding for finding in found if finding), None)
+
+
+def not_yet(seen: Sighting) -> Finding:
+    """What can be said of a process that is still starting."""
+    age = seen.process.age_s if seen.process else None
+    since = "" if age is None else f", {age:.0f} s after it was started"
+    return Finding(
+        f"it does not take requests yet{since}: an engine has rings once its model is loaded", "look again when it does"
+    )
 
 
 def remedy(note: str) -> str:
@@ -88,14 +99,23 @@ def _no_place(seen: Sighting) -> Finding | None:
 def _no_connector(seen: Sighting) -> Finding | None:
     if seen.connector is not False:
         return None
-    return Finding("it has no KV connector, so there is no handoff to record", "start it with --kv-transfer-config")
+    named = "" if _environ(seen, "KVSCOPE_ENGINE") else ", or name it with KVSCOPE_ENGINE to record its steps and load"
+    what = "it has no KV connector, so there is no handoff to record"
+    return Finding(what, f"start it with --kv-transfer-config{named}")
 
 
-def _no_trace(seen: Sighting) -> Finding:
+def _no_trace(seen: Sighting) -> Finding | None:
+    if _starting(seen):
+        return None
     return Finding(
         f"the plugin has left no trace in {seen.place.path}",
         "wait until the engine has started; if this stays, its log says why in a line of kvscope",
     )
+
+
+def _starting(seen: Sighting) -> bool:
+    age = seen.process.age_s if seen.process else None
+    return seen.serves is False and (age is None or age < LONGEST_START_S)
 
 
 _CHECKS: tuple[Callable[[Sighting], Finding | None], ...] = (

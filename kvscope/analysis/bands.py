@@ -112,6 +112,11 @@ def percentile_of(values: np.ndarray, percentile: float) -> float:
     return float(np.sort(values)[nearest_rank(len(values), percentile)])
 
 
+def class_ns(exposed: np.ndarray) -> np.ndarray:
+    """(n, stages) ns by stage -> (n, classes) ns by class"""
+    return np.stack([exposed[:, CLASS_OF_STAGE == index].sum(axis=1) for index in range(len(CLASSES))], axis=1)
+
+
 Columns = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 

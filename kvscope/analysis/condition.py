@@ -40,6 +40,8 @@ class Condition:
     """(moment, incomplete requests without it), most frequent first"""
     one_legged: tuple[tuple[str, int], ...]
     """(`decode d0`, requests seen from there only), most frequent first"""
+    unaligned: tuple[tuple[str, tuple[str, ...]], ...]
+    """(`prefill p0 on 4f2c81d0, decode d0 on 9a07be15`, ids of the requests between those clocks), most first"""
     dark: tuple[tuple[str, str], ...]
     """(engine, why) of processes that run without instrumentation"""
     waiting: Waiting
@@ -53,9 +55,14 @@ class Condition:
     """Requests that enter percentiles: complete, with a first token."""
 
     @property
+    def broken(self) -> int:
+        """Requests of whose account something is missing, or does not compare."""
+        return sum(self.states[state] for state in (State.INCOMPLETE, State.UNMATCHED, State.UNALIGNED))
+
+    @property
     def trouble(self) -> tuple[tuple[str, int], ...]:
         """Counts of the tally that should be zero and are not."""
-        names = ("lost", "duplicates", "late", "out_of_bounds", "unmatched", "ambiguous", "order_violations")
+        names = ("lost", "duplicates", "late", "out_of_bounds", "strays", "ambiguous", "order_violations")
         counts = [(name, int(getattr(self.tally, name))) for name in (*names, "stale_matches", "evicted")]
         return tuple((name, value) for name, value in counts if value)
 
@@ -68,6 +75,7 @@ def gather_condition(splits: Splits) -> Condition:
         shapes=_shapes(splits),
         missing=_missing(splits),
         one_legged=_one_legged(splits),
+        unaligned=_unaligned(splits),
         dark=tuple((engine.engine, engine.note) for engine in splits.engines if engine.note),
         waiting=_waiting(splits),
         failures=_failures(splits),
@@ -79,9 +87,8 @@ def gather_condition(splits: Splits) -> Condition:
 
 
 def seconds_seen(splits: Splits) -> float:
-    """From the first origin to the latest event; 0 without requests."""
-    known = splits.origin[splits.origin != UNKNOWN]
-    return (splits.now - int(known.min())) / 1e9 if len(known) else 0.0
+    """From the first origin to the latest event on its clock; 0 without requests."""
+    return int(splits.age[(splits.origin != UNKNOWN) | splits.marked("unaligned")].max(initial=0)) / 1e9
 
 
 def _ranked(counter: Counter[str]) -> tuple[tuple[str, int], ...]:
@@ -109,6 +116,21 @@ def _one_legged(splits: Splits) -> tuple[tuple[str, int], ...]:
         for index in column[splits.in_state(State.ONE_LEGGED) & (column >= 0)].tolist():
             counter[f"{leg} {splits.engines[index].engine}"] += 1
     return _ranked(counter)
+
+
+def _unaligned(splits: Splits) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    found: dict[str, list[str]] = {}
+    for row in np.flatnonzero(splits.marked("unaligned")).tolist():
+        found.setdefault(_where(splits, row), []).append(splits.text(row))
+    ranked = sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))
+    return tuple((where, tuple(requests)) for where, requests in ranked)
+
+
+def _where(splits: Splits, row: int) -> str:
+    """Both engines, and where their clocks run."""
+    legs = (("prefill", int(splits.prefill_engine[row])), ("decode", int(splits.decode_engine[row])))
+    told = ((leg, splits.engines[engine]) for leg, engine in legs if engine >= 0)
+    return ", ".join(f"{leg} {engine.engine} on {engine.host or 'a host not told'}" for leg, engine in told)
 
 
 def _waiting(splits: Splits) -> Waiting:

@@ -12,9 +12,10 @@ import numpy as np
 from kvscope.analysis.bands import CLASSES, Band
 from kvscope.analysis.condition import Condition
 from kvscope.analysis.headline import Leader
+from kvscope.analysis.holding import Held
 from kvscope.analysis.objectives import Attainment
 from kvscope.analysis.overlap import Overlap
-from kvscope.analysis.price import Held, Price
+from kvscope.analysis.price import Price
 from kvscope.analysis.setup import Setup
 from kvscope.analysis.summary import Summary
 from kvscope.model.requests import RequestSplit, Span
@@ -142,6 +143,7 @@ def _condition(found: Condition) -> Json:
         "complete_shapes": dict(found.shapes),
         "missing": dict(found.missing),
         "one_legged": dict(found.one_legged),
+        "unaligned": {where: len(requests) for where, requests in found.unaligned},
         "not_instrumented": dict(found.dark),
         "unfinished": asdict(found.waiting) | {"last_moments": dict(found.waiting.last_moments)},
         "failures": dict(found.failures),

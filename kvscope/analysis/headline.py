@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kvscope.analysis.bands import CLASS_OF_STAGE, CLASSES, Band
+from kvscope.model.graph import STAGE_INDEX
 from kvscope.model.stages import STAGES, Class
 
 
@@ -19,12 +20,16 @@ class Leader:
     """one: it leads at both bounds; several: each of them may lead, greatest lower bound first"""
     stage: str
     """largest stage of the leading classes"""
-    stage_ns: float
 
     @property
     def decided(self) -> bool:
         """Whether one class leads at both bounds."""
         return len(self.classes) == 1
+
+    @property
+    def stage_ns(self) -> float:
+        """What the band's requests spent in that stage."""
+        return float(self.band.exposed[STAGE_INDEX[self.stage]])
 
 
 def leading(bands: tuple[Band, ...]) -> tuple[Leader, ...]:
@@ -42,10 +47,9 @@ def leader_of(band: Band) -> Leader:
     able: list[Class] = sorted((cls for cls in classes if bounds[cls][1] >= least), key=lambda cls: -bounds[cls][0])
     if bounds[able[0]][0] <= 0:
         able = [Class.UNDETERMINED]
-    stage = _largest(band, able)
-    return Leader(band, tuple(able), STAGES[stage].name, float(band.exposed[stage]))
+    return Leader(band, tuple(able), _largest(band, able))
 
 
-def _largest(band: Band, classes: list[Class]) -> int:
+def _largest(band: Band, classes: list[Class]) -> str:
     inside = np.isin(CLASS_OF_STAGE, [CLASSES.index(cls) for cls in classes])
-    return int(np.argmax(np.where(inside, band.exposed, -1.0)))
+    return STAGES[int(np.argmax(np.where(inside, band.exposed, -1.0)))].name

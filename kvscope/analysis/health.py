@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kvscope.analysis.absence import remedy, why_no_ring
+from kvscope.analysis.absence import not_yet, remedy, why_no_ring
 from kvscope.analysis.sighting import Clock, Finding, Sighting
+from kvscope.model.counting import count
 from kvscope.probe.reader import Header
 
 WALL_STEP_NS = 50_000_000
@@ -16,6 +17,7 @@ SLOW_CLOCKS = ("hpet", "acpi_pm", "jiffies", "refined-jiffies", "xen")
 """Clock sources that the kernel does not let a program read by itself."""
 
 INSTRUMENTED, PARTLY, OFF, NOT, FRONT = "instrumented", "partly", "off", "not instrumented", "front end"
+STARTING = "starting"
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class Diagnosis:
     role: str
     engine: str
     state: str
-    """One of INSTRUMENTED, PARTLY, OFF, NOT, FRONT."""
+    """One of INSTRUMENTED, PARTLY, OFF, NOT, FRONT, STARTING."""
     findings: tuple[Finding, ...]
     versions: dict[str, str]
     wall_moved_ns: int | None
@@ -38,6 +40,11 @@ class Diagnosis:
     def good(self) -> bool:
         """Whether nothing is missing."""
         return self.state in (INSTRUMENTED, FRONT)
+
+    @property
+    def starting(self) -> bool:
+        """Whether it is too early to tell."""
+        return self.state == STARTING
 
 
 def diagnose(seen: Sighting, clock: Clock) -> Diagnosis:
@@ -78,10 +85,15 @@ def clock_source_finding(clock: Clock) -> Finding | None:
 def _state(seen: Sighting) -> tuple[str, tuple[Finding, ...]]:
     ring = seen.ring
     if ring is None:
-        return (FRONT, ()) if seen.feeds_others else (NOT, (why_no_ring(seen),))
+        return (FRONT, ()) if seen.feeds_others else _state_without_ring(seen)
     if ring.header is None:
         return NOT, (Finding(ring.fault, "use the same kvscope on both sides"),)
     return _state_of_ring(ring.header, (ring.started or {}).get("missing_functions"))
+
+
+def _state_without_ring(seen: Sighting) -> tuple[str, tuple[Finding, ...]]:
+    reason = why_no_ring(seen)
+    return (NOT, (reason,)) if reason else (STARTING, (not_yet(seen),))
 
 
 def _state_of_ring(header: Header, missing: object) -> tuple[str, tuple[Finding, ...]]:
@@ -106,15 +118,16 @@ def _ring_findings(header: Header) -> Iterator[Finding]:
         yield Finding(header.note, remedy(header.note))
     if header.refused:
         yield Finding(
-            f"{header.refused:,} events found no room in its rings",
+            f"{count(header.refused, 'event')} found no room in its rings",
             "give KVSCOPE_SHM_BYTES or the shared memory more room",
         )
     if header.errors and not header.self_off:
-        yield Finding(f"{header.errors:,} events failed inside the probe", "report it; its numbers miss these events")
+        failed = f"{count(header.errors, 'event')} failed inside the probe"
+        yield Finding(failed, "report it; its numbers miss what failed")
     if header.untold:
         yield Finding(
-            f"{header.untold:,} texts were longer than a ring of texts",
-            "raise KVSCOPE_RING_EVENTS: their ids are unreadable",
+            f"{count(header.untold, 'text')} did not fit a ring of texts",
+            "raise KVSCOPE_RING_EVENTS: ids among them are unreadable",
         )
 
 

@@ -14,7 +14,8 @@ from kvscope.model.errors import InputError
 from kvscope.probe import ring as probe_ring
 from kvscope.probe.reader import RingError, RingFile
 from kvscope.sources.packages import Packages, packages
-from kvscope.sources.proc import PROC, HostProcess, clock_source, inside, time_namespace, vllm_processes
+from kvscope.sources.proc import PROC, HostProcess, clock_source, inside, listens, time_namespace, vllm_processes
+from kvscope.sources.run_dirs import none_in
 from kvscope.vllm import installation, patchset
 
 SYSTEM = Path("/sys")
@@ -31,7 +32,9 @@ class HostSeen:
     """Where this user's engines keep their rings."""
     diagnoses: tuple[Diagnosis, ...]
     dead: int
-    """Ring files that dead processes left."""
+    """Ring files that dead processes left there."""
+    remark: str = ""
+    """That no engine records there, and where one does; empty if one does there."""
 
     @property
     def finding(self) -> Finding | None:
@@ -49,9 +52,12 @@ def look_over(run_dir: Path, proc: Path = PROC, system: Path = SYSTEM) -> HostSe
     sightings = [
         _sighting(process, processes, _take(by_process, process, clock), places, proc) for process in processes
     ]
-    sightings += [Sighting(None, ring, place(run_dir)) for ring in by_process.values() if ring.alive or ring.fault]
-    dead = sum(1 for ring in by_process.values() if not ring.alive and not ring.fault)
-    return HostSeen(clock, place(run_dir), tuple(diagnose(each, clock) for each in sightings), dead)
+    left = by_process.values()
+    sightings += [Sighting(None, ring, place(Path(ring.path).parent)) for ring in left if ring.alive or ring.fault]
+    here = [ring for ring in rings if Path(ring.path).parent == run_dir]
+    dead = sum(1 for ring in here if not ring.alive and not ring.fault)
+    remark = "" if any(ring.alive for ring in here) else none_in(run_dir)
+    return HostSeen(clock, place(run_dir), tuple(diagnose(each, clock) for each in sightings), dead, remark)
 
 
 def clock_here(proc: Path = PROC, system: Path = SYSTEM) -> Clock:
@@ -81,22 +87,38 @@ def _run_dir(process: HostProcess, run_dir: Path, proc: Path) -> Path:
     if not theirs.is_absolute():
         return run_dir
     reached = inside(proc, process.pid, theirs)
-    return reached if named or os.path.exists(reached) else run_dir
+    if not named and not os.path.exists(reached):
+        return run_dir
+    return next((path for path in (run_dir, theirs) if _same(path, reached)), reached)
+
+
+def _same(path: Path, other: Path) -> bool:
+    """Whether both are the same directory: then the process sees what we see, under a plain name."""
+    try:
+        return os.path.samefile(path, other)
+    except OSError:
+        return False
 
 
 def _rings(directories: Iterable[Path]) -> Iterator[RingSeen]:
     """Each ring file once, though one directory may be reached by several ways."""
     seen: set[tuple[int, int]] = set()
-    for directory in directories:
+    for path in (path for directory in directories for path in _listed(directory)):
         try:
-            paths = sorted(directory.glob("*.ring"))
-            keys = [(found.st_dev, found.st_ino) for found in map(Path.stat, paths)]
+            found = path.stat()
         except OSError:
-            continue
-        for path, key in zip(paths, keys, strict=True):
-            if key not in seen and (name := _NAME.fullmatch(path.name)):
-                seen.add(key)
-                yield look_at(path, int(name["pid"]), int(name["ticks"]))
+            continue  # removed since it was listed
+        key = found.st_dev, found.st_ino
+        if key not in seen and (name := _NAME.fullmatch(path.name)):
+            seen.add(key)
+            yield look_at(path, int(name["pid"]), int(name["ticks"]))
+
+
+def _listed(directory: Path) -> list[Path]:
+    try:
+        return sorted(directory.glob("*.ring"))
+    except OSError:
+        return []
 
 
 def look_at(path: Path, pid: int, start_ticks: int) -> RingSeen:
@@ -136,6 +158,7 @@ def _sighting(
         refusal=_refusal(process, installed, proc),
         feeds_others=process.role in ("api", "coordinator") and _has_engine(process, processes),
         connector=_connector(process, processes),
+        serves=_serves(process, processes, proc),
     )
 
 
@@ -145,14 +168,26 @@ def _has_engine(process: HostProcess, processes: list[HostProcess]) -> bool:
     return any(other.role == "core" and (other.parent in family) for other in processes)
 
 
-def _connector(process: HostProcess, processes: list[HostProcess]) -> bool | None:
+def _server(process: HostProcess, processes: list[HostProcess]) -> HostProcess | None:
+    """The API server that the process is or stands below."""
     by_pid = {each.pid: each for each in processes}
     above: HostProcess | None = process
     while above is not None and above.role != "api":
         above = by_pid.get(above.parent)
-    if above is None or "--config" in above.command:
+    return above
+
+
+def _connector(process: HostProcess, processes: list[HostProcess]) -> bool | None:
+    server = _server(process, processes)
+    if server is None or "--config" in server.command:
         return None
-    return "kv-transfer-config" in above.command or "kv_transfer_config" in above.command
+    return "kv-transfer-config" in server.command or "kv_transfer_config" in server.command
+
+
+def _serves(process: HostProcess, processes: list[HostProcess], proc: Path) -> bool | None:
+    """vLLM binds its port at once and listens there when the engine has started."""
+    server = _server(process, processes)
+    return listens(proc, server.pid) if server else None
 
 
 def _refusal(process: HostProcess, installed: Packages | None, proc: Path) -> str:
@@ -166,3 +201,5 @@ def _refusal(process: HostProcess, installed: Packages | None, proc: Path) -> st
         return installation.survey(patchset.folder(), base).refusal() or ""
     except InputError as error:
         return str(error)
+    except OSError as error:
+        return f"{error.filename} cannot be read: {(error.strerror or str(error)).lower()}"

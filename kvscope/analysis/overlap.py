@@ -49,6 +49,8 @@ class Overlap:
     """of the others, those whose decode leg was sent knowing prefill's outcome: the router decided it"""
     late_stage: str
     """of the rest, the largest stage on the way to the registration; empty where there is none"""
+    late_share: float
+    """its share of what they took on that way; 0 where there is none"""
     pulls: int
     hidden_ns: float
     """mean hidden coordination of all complete requests"""
@@ -69,11 +71,13 @@ def gather_overlap(timed: Splits) -> Overlap:
     late = push & ~early
     untold = late & (timed.knew != 1)
     low, high = timed.class_bounds(Class.COORDINATION)
+    late_stage, late_share = _largest(timed, untold)
     return Overlap(
         pushes=int(push.sum()),
         overlapped=int(early.sum()),
         told=int((late & (timed.knew == 1)).sum()),
-        late_stage=_largest(timed, untold),
+        late_stage=late_stage,
+        late_share=late_share,
         pulls=int(timed.shaped("pull", "return_read").sum()),
         hidden_ns=_mean(timed.hidden[:, COORDINATION_STAGES].sum(axis=1)),
         exposed_ns=(_mean(low), _mean(high)),
@@ -91,12 +95,11 @@ def _mean(values: np.ndarray) -> float:
     return float(values.mean()) if len(values) else 0.0
 
 
-def _largest(timed: Splits, rows: np.ndarray) -> str:
-    if not rows.any():
-        return ""
+def _largest(timed: Splits, rows: np.ndarray) -> tuple[str, float]:
+    """(stage, share of all towards the registration)"""
     sums = {name: int(timed.stage(name)[rows].sum()) for name in TOWARDS_REGISTRATION}
     largest = max(sums, key=lambda name: sums[name])
-    return largest if sums[largest] else ""
+    return (largest, sums[largest] / sum(sums.values())) if sums[largest] else ("", 0.0)
 
 
 def _slack(timed: Splits, branch: int) -> Slack | None:

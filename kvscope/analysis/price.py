@@ -3,39 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from kvscope.analysis.bands import percentile_of
-from kvscope.analysis.condition import seconds_seen
+from kvscope.analysis.holding import PINNED, RESERVED, Held, gather_held
+from kvscope.analysis.steps import step_lengths
+from kvscope.core.legs import within_bounds
 from kvscope.model.events import Events, Process
 from kvscope.model.graph import NODE, STAGE_INDEX
-from kvscope.model.requests import State
 from kvscope.model.splits import Splits
 from kvscope.probe.vocabulary import MOMENT_CODE, THREADS, UNKNOWN, VALUES
-
-
-@dataclass(frozen=True)
-class Held:
-    """Blocks that were held and could do nothing."""
-
-    requests: int
-    p50_ns: float | None
-    """median time held of those that were let go"""
-    block_s: float | None
-    """block-seconds of all; None where no request told its blocks"""
-    still: int
-    """of the requests, those that hold theirs at the end: counted up to there"""
-    capacity: float | None
-    """share of the engines' block-seconds in the time seen; None where an engine has not told its KV blocks"""
-    engines: int
-    """engines that held them"""
-
-    @property
-    def equivalents(self) -> float | None:
-        """How many whole engines that is."""
-        return None if self.capacity is None else self.capacity * self.engines
 
 
 @dataclass(frozen=True)
@@ -60,6 +39,11 @@ class Posting:
     requests: int
     mean_ns: float
     """`prepare` and `submit` together"""
+
+    @property
+    def told(self) -> bool:
+        """Whether it is known which thread it was."""
+        return self.thread != THREADS[0]
 
 
 @dataclass(frozen=True)
@@ -88,10 +72,11 @@ class Price:
 
 def gather_price(events: Events, splits: Splits) -> Price:
     """Add it up over all requests, whether complete or not."""
+    events = replace(events, rows=within_bounds(events)[0])
     blocks = kv_blocks(events.processes)
     return Price(
-        reserved=_held(splits, "D.reserved", splits.reserved_idle, splits.reserved_blocks, blocks, "decode_engine"),
-        pinned=_held(splits, "P.computed", splits.pinned, splits.pinned_blocks, blocks, "prefill_engine"),
+        reserved=gather_held(splits, RESERVED, blocks),
+        pinned=gather_held(splits, PINNED, blocks),
         regret=_regret(events, splits),
         posting=_posting(splits.select(splits.timed)),
         writer_wake_ns=_writer_wake(splits.select(splits.timed & splits.shaped("push"))),
@@ -108,41 +93,19 @@ def kv_blocks(processes: Iterable[Process]) -> dict[str, int]:
     }
 
 
-def _held(
-    splits: Splits, since: str, ns: np.ndarray, count: np.ndarray, kv: dict[str, int], engine_column: str
-) -> Held:
-    begun = splits.time[:, NODE[since]]
-    still = (ns == UNKNOWN) & (begun != UNKNOWN) & splits.in_state(State.UNFINISHED)
-    gone = ns != UNKNOWN
-    length = np.where(still, splits.now - begun, np.where(gone, ns, 0))
-    counted = (still | gone) & (count != UNKNOWN)
-    area = float((length[counted] / 1e9 * count[counted]).sum()) if counted.any() else None
-    column = getattr(splits, engine_column)[still | gone]
-    engines = {splits.engines[index].engine for index in np.unique(column[column >= 0]).tolist()}
-    room = sum(kv[engine] for engine in engines) if engines and engines <= kv.keys() else 0
-    seconds = seconds_seen(splits)
-    return Held(
-        requests=int((still | gone).sum()),
-        p50_ns=percentile_of(ns[gone], 50) if gone.any() else None,
-        block_s=area,
-        still=int(still.sum()),
-        capacity=area / (room * seconds) if area is not None and room and seconds else None,
-        engines=len(engines),
-    )
-
-
 def _regret(events: Events, splits: Splits) -> Regret:
-    """Waiting requests on each decode engine at the instant prefill finished."""
+    """Waiting requests on each decode engine at the instant prefill finished; judged by one clock only."""
     chosen = splits.decode_engine
     decoders = sorted({splits.engines[index].engine for index in np.unique(chosen[chosen >= 0]).tolist()})
-    loads = {engine: found for engine in decoders if len((found := _waiting_on(events, engine))[0])}
+    loads = _waiting(events, decoders)
     computed = splits.time[:, NODE["P.computed"]]
     rows = np.flatnonzero((computed != UNKNOWN) & (chosen >= 0))
-    if len(loads) < 2 or not len(rows):
+    several_clocks = len({process.host for process in events.processes} - {""}) > 1
+    if len(loads) < 2 or not len(rows) or several_clocks:
         return Regret(len(loads), 0, 0, None)
     waiting = np.stack([_at(*load, computed[rows]) for load in loads.values()])
-    names = list(loads)
-    own = np.array([names.index(name) if (name := splits.engines[e].engine) in loads else -1 for e in chosen[rows]])
+    place = {name: index for index, name in enumerate(loads)}
+    own = np.array([place.get(engine.engine, -1) for engine in splits.engines], int)[chosen[rows]]
     mine = np.where(own >= 0, waiting[own, np.arange(len(rows))], np.nan)
     waiting[own[own >= 0], np.flatnonzero(own >= 0)] = np.nan
     known = ~np.isnan(mine) & ~np.isnan(waiting).all(axis=0)
@@ -151,16 +114,15 @@ def _regret(events: Events, splits: Splits) -> Regret:
     return Regret(len(loads), int(known.sum()), len(worse), percentile_of(worse, 50) if len(worse) else None)
 
 
-def _waiting_on(events: Events, engine: str) -> tuple[np.ndarray, np.ndarray]:
-    rows = _rows_of(events, "load", engine)
-    rows = rows[np.argsort(rows["t"], kind="stable")]
-    return rows["t"], rows["values"][:, VALUES["load"].index("waiting")]
-
-
-def _rows_of(events: Events, moment: str, engine: str) -> np.ndarray:
-    members = [index for index, process in enumerate(events.processes) if process.engine == engine]
-    rows = events.rows
-    return np.asarray(rows[(rows["moment"] == MOMENT_CODE[moment]) & np.isin(rows["process"], members)])
+def _waiting(events: Events, engines: list[str]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """engine -> times of its loads, and the waiting requests of each; engines that told none are left out"""
+    loads = events.rows[events.rows["moment"] == MOMENT_CODE["load"]]
+    loads = loads[np.argsort(loads["t"], kind="stable")]
+    number = {engine: index for index, engine in enumerate(engines)}
+    numbers = np.array([number.get(process.engine, -1) for process in events.processes], int)[loads["process"]]
+    waiting = loads["values"][:, VALUES["load"].index("waiting")]
+    rows = {engine: np.flatnonzero(numbers == index) for engine, index in number.items()}
+    return {engine: (loads["t"][mine], waiting[mine]) for engine, mine in rows.items() if len(mine)}
 
 
 def _at(times: np.ndarray, values: np.ndarray, when: np.ndarray) -> np.ndarray:
@@ -186,15 +148,11 @@ def _writer_wake(pushes: Splits) -> tuple[float, float] | None:
 
 
 def _connector(events: Events) -> tuple[StepShare, ...]:
-    shares = []
-    for engine in sorted({process.engine for process in events.processes}):
-        rows = _rows_of(events, "step", engine)
-        begin, inside, folded = (
-            rows["values"][:, VALUES["step"].index(n)] for n in ("begin", "connector_ns", "folded")
-        )
-        told = (begin != UNKNOWN) & (inside != UNKNOWN) & ((folded == UNKNOWN) | (folded == 0))
-        told &= rows["t"] >= begin  # a step that ends before it begins tells nothing
-        spent = int((rows["t"][told] - begin[told]).sum())
-        if spent:
-            shares.append(StepShare(engine, int(told.sum()), int(inside[told].sum()) / spent))
-    return tuple(shares)
+    engines = sorted({process.engine for process in events.processes})
+    number = {name: index for index, name in enumerate(engines)}
+    found = step_lengths(events)
+    engine = np.array([number[process.engine] for process in events.processes], int)[found.process]
+    steps = np.bincount(engine, minlength=len(engines))
+    spent, inside = (np.bincount(engine, ns, len(engines)) for ns in (found.ns, found.connector_ns))
+    told = np.flatnonzero(spent).tolist()
+    return tuple(StepShare(engines[at], int(steps[at]), float(inside[at] / spent[at])) for at in told)

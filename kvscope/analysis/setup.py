@@ -64,12 +64,12 @@ def gather_setup(processes: Iterable[Process]) -> Setup:
     hosts: set[str] = set()
     for process in processes:
         hosts.add(process.host)
-        if _is_router(process):
+        if is_router(process):
             routers += [process.started] if process.started and process.started not in routers else []
         elif process.started:
-            engines.setdefault(_label(process), {}).update(process.started)
+            engines.setdefault(label_of(process), {}).update(process.started)
         else:
-            silent.add(_label(process))
+            silent.add(label_of(process))
     return Setup(
         facts={name: fact for name in COMPARED if (fact := _fact(name, engines)) is not None},
         routers=tuple(routers),
@@ -79,11 +79,13 @@ def gather_setup(processes: Iterable[Process]) -> Setup:
     )
 
 
-def _is_router(process: Process) -> bool:
+def is_router(process: Process) -> bool:
+    """Whether the process is a router's, and no engine's."""
     return "dispatch" in process.started or process.started.get("process") == "router" or process.engine == "router"
 
 
-def _label(process: Process) -> str:
+def label_of(process: Process) -> str:
+    """What to call the engine of a process."""
     return process.engine or process.engine_id or f"pid {process.pid}"
 
 

@@ -70,6 +70,8 @@ class Sighting:
     """An API server whose engine is a process of its own."""
     connector: bool | None = None
     """Whether its command line, or that of the process above it, names a KV connector; None: not known."""
+    serves: bool | None = None
+    """Whether it, or the API server above it, takes requests yet; None: not known."""
 
 
 @dataclass(frozen=True)

@@ -2,22 +2,48 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from kvscope.model.events import Events
 from kvscope.model.requests import RequestSplit
 from kvscope.probe.vocabulary import MOMENT_CODE, UNKNOWN, VALUES
 
-_BEGIN, _FOLDED = VALUES["step"].index("begin"), VALUES["step"].index("folded")
+_BEGIN, _FOLDED, _CONNECTOR = (VALUES["step"].index(name) for name in ("begin", "folded", "connector_ns"))
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """How long steps took, and how much of that in the connector on the forward thread."""
+
+    process: np.ndarray
+    """(n,) index into the events' processes"""
+    ns: np.ndarray
+    connector_ns: np.ndarray
+
+
+def step_lengths(events: Events) -> Lengths:
+    """Of steps with a forward that told both."""
+    at = np.flatnonzero(events.rows["moment"] == MOMENT_CODE["step"])
+    end, process = events.rows["t"][at], events.rows["process"][at]
+    begin, folded, inside = (events.rows["values"][at, column] for column in (_BEGIN, _FOLDED, _CONNECTOR))
+    # A step that ends before it begins tells nothing.
+    told = _worked(begin, folded) & (inside != UNKNOWN) & (end >= begin)
+    return Lengths(process[told], end[told] - begin[told], inside[told])
+
+
+def _worked(begin: np.ndarray, folded: np.ndarray) -> np.ndarray:
+    """(n,) bool: a step with a forward, which told when it began"""
+    return np.asarray((begin != UNKNOWN) & ((folded == UNKNOWN) | (folded == 0)))
 
 
 def step_begins(events: Events, engine: str, begin: int, end: int) -> list[int]:
     """Instants (ns) within [begin, end] at which steps with work began on the engine, in order."""
     members = [index for index, process in enumerate(events.processes) if process.engine == engine]
     rows = events.rows[(events.rows["moment"] == MOMENT_CODE["step"]) & np.isin(events.rows["process"], members)]
-    began, folded = rows["values"][:, _BEGIN], rows["values"][:, _FOLDED]
-    worked = (began != UNKNOWN) & ((folded == UNKNOWN) | (folded == 0))
-    inside = np.unique(began[worked & (began >= begin) & (began <= end)])
+    began = rows["values"][:, _BEGIN]
+    inside = np.unique(began[_worked(began, rows["values"][:, _FOLDED]) & (began >= begin) & (began <= end)])
     return [int(t) for t in inside]
 
 

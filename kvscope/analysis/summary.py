@@ -15,6 +15,7 @@ from kvscope.analysis.overlap import Overlap, gather_overlap, late_by
 from kvscope.analysis.price import Price, gather_price
 from kvscope.analysis.setup import Setup, gather_setup
 from kvscope.analysis.transfers import Transfers, gather_transfers
+from kvscope.model.counting import count
 from kvscope.model.events import Events
 from kvscope.model.requests import RequestSplit, State
 from kvscope.model.splits import Splits
@@ -91,8 +92,9 @@ def gather_summary(
 
 def latest(splits: Splits, ns: int) -> Splits:
     """Requests whose first token, or else whose last moment, lies in the last `ns`; and all that are unfinished."""
-    when = np.where(splits.first_token != UNKNOWN, splits.first_token, splits.last_moment[:, 2])
-    return splits.select((when >= splits.now - ns) | splits.in_state(State.UNFINISHED))
+    answered = (splits.first_token != UNKNOWN) & ~splits.marked("unaligned")
+    when = np.where(answered, splits.first_token, splits.last_moment[:, 2])
+    return splits.select((when >= splits.now - splits.behind - ns) | splits.in_state(State.UNFINISHED))
 
 
 def without(splits: Splits, text: str) -> tuple[Splits, str]:
@@ -100,15 +102,16 @@ def without(splits: Splits, text: str) -> tuple[Splits, str]:
     kept = np.ones(len(splits), bool)
     kept[splits.find(text)] = False
     left_out = len(splits) - int(kept.sum())
-    return splits.select(kept), f"{left_out} request{'' if left_out == 1 else 's'} with {text!r} in the id left out"
+    return splits.select(kept), f"{count(left_out, 'request')} with {text!r} in the id left out"
 
 
 def _pairs(timed: Splits) -> tuple[tuple[str, str, int], ...]:
-    pairs = np.stack((timed.prefill_engine, timed.decode_engine), axis=1)
-    kinds, counts = np.unique(pairs, axis=0, return_counts=True) if len(pairs) else (pairs, np.empty(0, int))
+    engines = len(timed.engines) + 1  # and none, -1
+    codes = (timed.prefill_engine + 1) * engines + timed.decode_engine + 1
+    counts = np.bincount(codes)
     named = [
-        (_name(timed, prefill), _name(timed, decode), int(n))
-        for (prefill, decode), n in zip(kinds.tolist(), counts.tolist(), strict=True)
+        (_name(timed, code // engines - 1), _name(timed, code % engines - 1), int(counts[code]))
+        for code in np.flatnonzero(counts).tolist()
     ]
     return tuple(sorted(named, key=lambda pair: (-pair[2], pair)))
 

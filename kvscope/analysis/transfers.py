@@ -66,10 +66,11 @@ def likely_transfer(sent: Splits) -> np.ndarray:
     likely = np.full(len(sent), np.nan)
     usable = (sent.transfer_bytes != UNKNOWN) & (sent.transfer_bytes > 0) & (high > 0)
     pair = sent.prefill_engine.astype(np.int64) * (len(sent.engines) + 1) + sent.decode_engine
-    for one in np.unique(pair[usable]):
-        rows = usable & (pair == one)
-        best = (sent.transfer_bytes[rows] / high[rows]).max()
-        likely[rows] = np.clip(sent.transfer_bytes[rows] / best, low[rows], high[rows])
+    _, group = np.unique(pair[usable], return_inverse=True)
+    size = sent.transfer_bytes[usable]
+    best = np.zeros(len(size))
+    np.maximum.at(best, group, size / high[usable])
+    likely[usable] = np.clip(size / best[group], low[usable], high[usable])
     return likely
 
 

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from kvscope.cli.outcome import OK, say
 from kvscope.cli.sources_arguments import add_run_dir
+from kvscope.model.controls import seen
+from kvscope.model.counting import count
+from kvscope.model.errors import InputError
 
 if TYPE_CHECKING:
     from kvscope.analysis.health import Diagnosis
@@ -34,15 +37,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0: all record, 1: something does not, 3: there is no vLLM process."""
+    """0: all record, 1: something does not or not yet, 3: there is no vLLM process."""
     from kvscope.analysis.host import look_over
 
+    if not args.proc.is_dir():
+        raise InputError(f"there is no directory {args.proc}; name where the host's /proc is, or leave --proc out")
     host = look_over(args.run_dir, args.proc)
-    print(json.dumps(as_json(host), indent=2) if args.json else "\n".join(as_text(host)))
+    print(json.dumps(as_json(host), indent=2) if args.json else seen("\n".join(as_text(host))))
     if not host.diagnoses:
         say(
-            f"kvscope: no vLLM process here, and no living one has rings in {args.run_dir}; start an engine, or name"
-            " its --run-dir or --proc if it lives in another container"
+            f"kvscope: no vLLM process here, and {host.remark}; start an engine, or name its --run-dir or --proc if it"
+            " lives in another container"
         )
         return NOTHING_FOUND
     return OK if all(each.good for each in host.diagnoses) else SOMETHING_WRONG
@@ -56,6 +61,7 @@ def as_json(host: HostSeen) -> dict[str, Any]:
             **asdict(host.clock),
             "run_dir": asdict(host.place),
             "dead_rings": host.dead,
+            "remark": host.remark,
             "finding": host.finding and asdict(host.finding),
         },
         "processes": [_process_json(each) for each in host.diagnoses],
@@ -81,19 +87,28 @@ _PRIVATE = ("environ", "command")
 def as_text(host: HostSeen) -> Iterator[str]:
     """The answer for people."""
     free = "" if host.place.free_bytes is None else f", {host.place.free_bytes / MIB:,.0f} MiB free"
-    yield f"clock {host.clock.source or 'unknown'}, rings in {host.place.path}{free}"
+    yield f"clock {host.clock.source or 'unknown'}; looked for rings in {host.place.path}{free}"
+    if host.remark and host.diagnoses:
+        yield host.remark
     if host.finding:
         yield f"{host.finding.what}\n  -> {host.finding.do}"
     if host.dead:
-        yield f"{host.dead} dead processes left rings there: `kvscope rings --clean` removes them"
+        dead = count(host.dead, "dead process", "dead processes")
+        yield f"{dead} left rings there: `kvscope rings --clean` removes them"
     for found in host.diagnoses:
         yield ""
         yield f"{found.engine}  {found.role}  pid {found.pid}  {found.state.upper()}"
         yield from (f"    {line}" for line in _details(found))
     if host.diagnoses:
-        good = sum(each.good for each in host.diagnoses)
         yield ""
-        yield f"{good} of {len(host.diagnoses)} vLLM processes are as they should be"
+        yield _verdict(host)
+
+
+def _verdict(host: HostSeen) -> str:
+    good = sum(each.good for each in host.diagnoses)
+    starting = sum(each.starting for each in host.diagnoses)
+    told = f"as it should be: {good} of {count(len(host.diagnoses), 'vLLM process', 'vLLM processes')}"
+    return f"{told}; still starting: {starting}" if starting else told
 
 
 def _details(found: Diagnosis) -> Iterator[str]:
@@ -113,9 +128,10 @@ def _ring_lines(ring: RingSeen) -> Iterator[str]:
     assert header is not None
     overwritten = sum(thread.published - thread.held for thread in ring.threads)
     yield (
-        f"rings {header.file_bytes / MIB:.1f} of at most {header.stated_bytes / MIB:.1f} MiB,"
-        f" {sum(thread.held for thread in ring.threads):,} events held, {overwritten:,} overwritten,"
-        f" {header.refused:,} refused, {header.errors:,} errors"
+        f"rings in {Path(ring.path).parent}: {header.file_bytes / MIB:.1f}"
+        f" of at most {header.stated_bytes / MIB:.1f} MiB,"
+        f" {count(sum(thread.held for thread in ring.threads), 'event')} held, {overwritten:,} overwritten,"
+        f" {header.refused:,} refused, {count(header.errors, 'error')}"
     )
     for thread in ring.threads:
         yield f"  {thread.role:<9}  {thread.held:>7,} of {thread.capacity:>7,}  {thread.name}"

@@ -7,6 +7,7 @@ import difflib
 from typing import NoReturn
 
 from kvscope.cli import verbs
+from kvscope.cli.outcome import missing_extra, not_installed
 from kvscope.model.errors import InputError
 
 USAGE = """\
@@ -16,8 +17,7 @@ usage: kvscope VERB [OPTIONS]        kvscope VERB --help        kvscope --versio
 
 {verbs}
 
-Start with `kvscope lab run` (a real pair on this machine) or, beside engines of
-your own, `kvscope doctor`, `kvscope record -o FILE` and `kvscope report FILE`.
+Start with `kvscope lab run` (a pair here), or beside your engines: `kvscope doctor`, `kvscope top`.
 """
 
 
@@ -64,7 +64,12 @@ def run_verb(verb: verbs.Verb, words: list[str]) -> int:
     module = verbs.load(verb)
     parser = Parser(prog=f"kvscope {verb.name}", description=module.HELP)
     module.add_arguments(parser)
-    return module.run(parser.parse_args(words))
+    try:
+        return module.run(parser.parse_args(words))
+    except ModuleNotFoundError as error:
+        if verb.extra and missing_extra(error):
+            raise InputError(not_installed(error, verb.extra)) from error
+        raise
 
 
 def version() -> str:

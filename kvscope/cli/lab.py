@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
+import shlex
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from kvscope.cli import front
+from kvscope.cli.endings import ended_by_signals
 from kvscope.cli.outcome import say
+from kvscope.model.counting import count
+from kvscope.model.invocation import command
 
 if TYPE_CHECKING:
     from kvscope.lab.run import RunOptions, RunResult
@@ -102,7 +102,8 @@ def _run(args: argparse.Namespace) -> int:
     from kvscope.lab import run as lab
 
     folder = args.output or lab.new_folder(datetime.now())
-    result = lab.run(_options(args), folder, progress.chosen(args.plain))
+    with progress.shown(args.plain) as shown:
+        result = lab.run(_options(args), folder, shown)
     say(lab.seen_by_client(result.measured))
     for fault in result.faults:
         say(f"not read: {fault}")
@@ -153,11 +154,12 @@ def _tell_next(result: RunResult, kept: bool) -> None:
 
     say("")
     if result.recording and result.measured:
-        say(f"again   kvscope report {result.recording} --without {WARM_UP}")
-        say(f"one     kvscope request {result.measured[-1].request[:8]} {result.recording}")
+        recording = shlex.quote(str(result.recording))
+        say(f"again   {command()} report {recording} --without {WARM_UP}")
+        say(f"one     {command()} request {result.measured[-1].request[:8]} {recording}")
     if kept:
         say(f"up      {result.url}/v1/completions, rings in {result.run_dir}")
-        say(f"end it  kvscope lab stop {result.folder}")
+        say(f"end it  {command()} lab stop {shlex.quote(str(result.folder))}")
 
 
 def _verdict(result: RunResult) -> int:
@@ -165,7 +167,7 @@ def _verdict(result: RunResult) -> int:
         return 0
     first = result.failed[0]
     say(
-        f"kvscope: {len(result.failed)} of {len(result.records)} requests failed, the first with:"
+        f"kvscope: {len(result.failed)} of {count(len(result.records), 'request')} failed, the first with:"
         f" {first.error or f'status {first.status}'} (logs in {result.folder})"
     )
     return FAILED
@@ -182,9 +184,9 @@ def _stop(args: argparse.Namespace) -> int:
 def _setup(args: argparse.Namespace) -> int:
     from kvscope.lab import environment, progress
 
-    shown = progress.chosen(args.plain)
-    found = environment.prepare(shown, args.python)
-    shown.finish()
+    with progress.shown(args.plain) as shown:
+        found = environment.prepare(shown, args.python)
+        shown.finish()
     print(f"{found.python}  vLLM {found.vllm}  NIXL {found.nixl}")
     return 0
 
@@ -192,25 +194,9 @@ def _setup(args: argparse.Namespace) -> int:
 def _files(args: argparse.Namespace) -> int:
     from kvscope.lab import progress, released
 
-    shown = progress.chosen(args.plain)
-    for release in args.releases or released.others():
-        folder = released.fetched(release, shown)
-        shown.finish()
-        print(folder)
+    with progress.shown(args.plain) as shown:
+        for release in args.releases or released.others():
+            folder = released.fetched(release, shown)
+            shown.finish()
+            print(folder)
     return 0
-
-
-@contextmanager
-def ended_by_signals() -> Iterator[None]:
-    """Let SIGTERM and a closed terminal end the verb as Ctrl-C does: with everything it started stopped."""
-
-    def end(number: int, _: FrameType | None) -> NoReturn:
-        raise SystemExit(128 + number)
-
-    numbers = (signal.SIGTERM, signal.SIGHUP)
-    before = [signal.signal(number, end) for number in numbers]
-    try:
-        yield
-    finally:
-        for number, handler in zip(numbers, before, strict=True):
-            signal.signal(number, handler)

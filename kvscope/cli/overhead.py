@@ -9,8 +9,9 @@ import time
 from typing import TYPE_CHECKING
 
 from kvscope.cli.durations import seconds, shown
-from kvscope.cli.outcome import BAD_INPUT, INTERRUPTED, OK, say
+from kvscope.cli.outcome import BAD_INPUT, INTERRUPTED, LAB_FAILED, OK, say
 from kvscope.cli.sources_arguments import add_run_dir
+from kvscope.model.counting import count
 from kvscope.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 HELP = "what recording costs: switches it off and on, vLLM's metrics judge"
 
+MOST_ROUNDS = 10_000
+
+NOT_SEEN = "  no round had requests in both its blocks; choose a longer --toggle, or send more of them"
 NOT_STOCK = """\
 Off is not stock vLLM: the added lines are still there, each a check of one word (some 0.1 us).
 To hold stock vLLM against it, see docs/cost.md (benchmarks/serving_cost.py does it on a lab pair)."""
@@ -47,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0: all rounds done. 130: stopped; what was seen until then is reported if it is enough."""
+    """0: all rounds done. 1: none of them can be used. 130: stopped; what was seen is reported if it is enough."""
     from kvscope.analysis.overhead import costs
     from kvscope.cli.record import stopping
 
@@ -63,7 +67,9 @@ def run(args: argparse.Namespace) -> int:
     _show(args, plan, rounds, found)
     if trouble:
         say(f"kvscope: after {len(rounds)} of {plan.rounds} rounds: {trouble}")
-    return BAD_INPUT if trouble else INTERRUPTED if len(rounds) < plan.rounds else OK
+    if trouble or not found:
+        return BAD_INPUT if trouble else LAB_FAILED
+    return INTERRUPTED if len(rounds) < plan.rounds else OK
 
 
 def planned(args: argparse.Namespace) -> Alternation:
@@ -74,6 +80,8 @@ def planned(args: argparse.Namespace) -> Alternation:
 
     if args.rounds < LEAST_ROUNDS:
         raise InputError(f"--rounds {args.rounds} gives no interval; it takes {LEAST_ROUNDS}, and 20 are a good number")
+    if args.rounds > MOST_ROUNDS:
+        raise InputError(f"--rounds {args.rounds} never ends; {MOST_ROUNDS:,} are the most, and 20 are a good number")
     if args.toggle <= 0:
         raise InputError("--toggle must be longer than nothing, and long enough for several requests, e.g. 30s")
     settle = args.toggle / 10 if args.settle is None else args.settle
@@ -124,6 +132,8 @@ def _show(args: argparse.Namespace, plan: Alternation, rounds: Sequence[RoundSee
         for cost in found:
             if cost.url == url:
                 print("\n".join(lines(cost)))
+        if not any(cost.url == url for cost in found):
+            print(NOT_SEEN)
     print(NOT_STOCK)
 
 
@@ -134,7 +144,7 @@ def lines(cost: Cost) -> list[str]:
     )
     sees = f"  sees {cost.ratio.smallest_effect:.1%}" if cost.ratio else ""
     ratio = f"  on/off {_interval(cost.ratio)}  like/like {_interval(cost.same)}{sees}"
-    missing = f"; {cost.left_out} rounds left out" if cost.left_out else ""
+    missing = f"; {count(cost.left_out, 'round')} left out" if cost.left_out else ""
     return [f"  {cost.quantity.upper():<5}{means}{ratio}", f"       {cost.sentence}{missing}"]
 
 

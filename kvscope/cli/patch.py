@@ -4,6 +4,8 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
+from kvscope.model.counting import count
+
 HELP = "apply, revert, check, make or port the lines that instrument vLLM"
 
 
@@ -57,20 +59,19 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _apply(args: argparse.Namespace, root: Path) -> int:
-    from kvscope.vllm import discovery, disk, installation
+    from kvscope.vllm import discovery, disk
 
-    found = installation.survey(root, discovery.base_folder(args.vllm, args.python))
-    done = disk.apply(found)
-    print(f"vLLM {found.patches.release} in {found.base}: {len(done)} files patched, {len(found.files)} in all")
+    done = disk.apply(root, discovery.base_folder(args.vllm, args.python))
+    patched = f"{count(len(done.paths), 'file')} patched, {len(done.found.files)} in all"
+    print(f"vLLM {done.found.patches.release} in {done.found.base}: {patched}")
     return 0
 
 
 def _revert(args: argparse.Namespace, root: Path) -> int:
-    from kvscope.vllm import discovery, disk, installation
+    from kvscope.vllm import discovery, disk
 
-    found = installation.survey(root, discovery.base_folder(args.vllm, args.python))
-    done = disk.revert(found)
-    print(f"vLLM {found.patches.release} in {found.base}: {len(done)} files reverted")
+    done = disk.revert(root, discovery.base_folder(args.vllm, args.python))
+    print(f"vLLM {done.found.patches.release} in {done.found.base}: {count(len(done.paths), 'file')} reverted")
     return 0
 
 
@@ -98,7 +99,8 @@ def _check(args: argparse.Namespace, root: Path) -> int:
     findings = [text for file in found.files for text in check.violations(file.patch, file.stock(), signatures)]
     print(*findings, sep="\n", end="\n" if findings else "")
     lines = sum(len(hunk.added) for patch in found.patches.patches for hunk in patch.hunks)
-    print(f"{found.patches.release}: {lines} added lines in {len(found.files)} files, {len(findings)} findings")
+    where = f"{count(lines, 'added line')} in {count(len(found.files), 'file')}"
+    print(f"{found.patches.release}: {where}, {count(len(findings), 'finding')}")
     return 1 if findings else 0
 
 
@@ -111,7 +113,8 @@ def _make(args: argparse.Namespace, root: Path) -> int:
         check.require(check.violations(patch, (package / patch.path.removeprefix("vllm/")).read_bytes()))
     patchset.store(root, args.release, made)
     for patch in made:
-        print(f"{patch.path}: {sum(len(h.added) for h in patch.hunks)} lines in {root / patch.name}")
+        lines = sum(len(hunk.added) for hunk in patch.hunks)
+        print(f"{patch.path}: {count(lines, 'line')} in {root / patch.name}")
     return 0
 
 

@@ -1,8 +1,9 @@
-"""`kvscope record`: what live engines record, kept in a file."""
+"""`kvscope record`: what live engines record, kept in a file, or in a folder that holds the last hours."""
 
 from __future__ import annotations
 
 import argparse
+import shlex
 import signal
 import threading
 import time
@@ -13,21 +14,31 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from kvscope.cli.durations import seconds
+from kvscope.cli.ids_arguments import add_ids, wanted_ids
 from kvscope.cli.outcome import OK, say
+from kvscope.cli.sizes import shown, size
 from kvscope.cli.sources_arguments import add_run_dir
+from kvscope.model.counting import count
+from kvscope.model.errors import InputError
+from kvscope.model.invocation import command
+from kvscope.sources.rotation import PART_BYTES, PART_S, Limits
+from kvscope.sources.run_dirs import none_in
 
 if TYPE_CHECKING:
     from kvscope.sources.recorder import Recorded
 
-HELP = "keep what this host's engines record in a file"
+HELP = "keep what this host's engines record in a file, or in parts"
 
+LEAST_QUOTA = 1_000_000
 EVERY_S = 5.0
 """Between two lines of progress."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """-o FILE, how long, how often."""
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="the recording to write")
+    """-o FILE, how long, how often; in how large parts, and how many of them are kept."""
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="FILE", help="the recording to write; - is standard output"
+    )
     parser.add_argument(
         "--for", type=seconds, dest="span", metavar="TIME", help="stop after, e.g. 30s (default: Ctrl-C)"
     )
@@ -35,19 +46,60 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--interval", type=seconds, default=0.25, metavar="TIME", help="between two looks at the rings (default: 250ms)"
     )
     parser.add_argument("--force", action="store_true", help="replace FILE if it is there")
+    add_ids(parser)
     add_run_dir(parser)
+    _add_parts(parser)
+
+
+def _add_parts(parser: argparse.ArgumentParser) -> None:
+    parts = parser.add_argument_group(
+        "in parts", "With any of these, FILE is a folder of parts, each of which can be read, copied and removed alone."
+    )
+    parts.add_argument(
+        "--part-size",
+        type=size,
+        metavar="BYTES",
+        help=f"a part ends at this size (default: {PART_BYTES // 10**6}MB, or a quarter of the quota if that is less)",
+    )
+    parts.add_argument("--part-age", type=seconds, metavar="TIME", help=f"or at this age (default: {PART_S / 60:.0f}m)")
+    parts.add_argument("--quota", type=size, metavar="BYTES", help="what all parts may take; the oldest are removed")
+    parts.add_argument("--keep-for", type=seconds, metavar="TIME", help="remove parts that ended so long ago")
 
 
 def run(args: argparse.Namespace) -> int:
     """Record until told to stop; 0 also when nothing came."""
-    from kvscope.sources.recorder import record_until
+    from kvscope.sources.recorder import record_parts_until, record_until
 
+    limits, ids, progress = limits_of(args), wanted_ids(args), _Progress(args.run_dir)
     with stopping(args.span) as stop:
-        done = record_until(stop, args.run_dir, args.output, args.interval, args.force, _Progress(args.run_dir))
+        if limits:
+            done = record_parts_until(stop, args.run_dir, args.output, limits, args.interval, progress, ids)
+        else:
+            done = record_until(stop, args.run_dir, args.output, args.interval, args.force, progress, ids)
     for fault in done.faults:
         say(f"kvscope: {fault}")
-    say(f"{args.output}: {sentence(done)}; next: kvscope report {args.output}")
+    there = args.output.is_file() or args.output.is_dir()
+    following = f"; next: {command()} report {shlex.quote(str(args.output))}" if there else ""
+    say(f"{args.output}: {sentence(done)}{following}")
     return OK
+
+
+def limits_of(args: argparse.Namespace) -> Limits | None:
+    """How it is to be cut into parts; None: it is not. InputError: that cannot be."""
+    given = {
+        "part_bytes": args.part_size,
+        "part_s": args.part_age,
+        "quota": args.quota,
+        "keep_s": args.keep_for,
+    }
+    wanted = {name: value for name, value in given.items() if value is not None}
+    if not wanted:
+        return None
+    if args.force:
+        raise InputError("--force replaces a file; a folder of parts is gone on with, and nothing in it is replaced")
+    if args.quota is not None and args.quota < LEAST_QUOTA:
+        raise InputError(f"--quota {args.quota} is too small; give {LEAST_QUOTA // 10**6}MB or more")
+    return Limits(**wanted)
 
 
 @contextmanager
@@ -84,12 +136,13 @@ class _Progress:
         self._next = time.monotonic() + EVERY_S
         if so_far.processes:
             say(sentence(so_far))
-        else:
-            say(f"no engine records in {self._run_dir} yet; waiting (`kvscope doctor` says what keeps one from it)")
+        if not so_far.living:
+            why = "`kvscope doctor` says what keeps one from it"
+            say(f"{none_in(self._run_dir)}; waiting for one, Ctrl-C ends it ({why})")
 
 
 def sentence(done: Recorded) -> str:
     """Events, losses, size."""
-    size = f"{done.size_bytes / 1e6:.1f} MB" if done.size_bytes >= 1e5 else f"{done.size_bytes / 1e3:.1f} kB"
     lost = f"{done.lost:,} overwritten before they were read" if done.lost else "none lost"
-    return f"{done.events:,} events of {done.processes} processes in {done.seconds:.0f} s, {lost}, {size}"
+    processes = count(done.processes, "process", "processes")
+    return f"{count(done.events, 'event')} of {processes} in {done.seconds:.0f} s, {lost}, {shown(done.size_bytes)}"

@@ -36,10 +36,10 @@ def run(args: argparse.Namespace) -> int:
     from kvscope.analysis.summary import gather_summary, latest, without
     from kvscope.core.critical_path import split
 
-    objectives = parse_objectives(args.slo) if args.slo else None
+    objectives = parse_objectives(args.slo) if args.slo is not None else None
     if args.slowest < 0:
         raise InputError(f"--slowest {args.slowest}: choose 0 or more")
-    last = duration_ns(args.last) if args.last else None
+    last = duration_ns(args.last) if args.last is not None else None
     opened = open_named(args)
     splits = split(opened.events)
     if last is not None:

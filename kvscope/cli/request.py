@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from kvscope.cli.sources_arguments import add_sources, open_named
-from kvscope.cli.terminal import UNSEEN, add_looks, console_for, page_for, show
+from kvscope.cli.terminal import add_looks, console_for, page_for, show
 from kvscope.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ def run(args: argparse.Namespace) -> int:
     """Find the request and draw it."""
     from kvscope.core.critical_path import split
 
+    if not args.request.strip():
+        raise InputError("an empty ID names no request; give a part of one (`kvscope report` lists the slowest)")
     events = open_named(args).events
     splits = split(events)
     found = splits[chosen(splits, args.request)]
@@ -44,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
 
 def chosen(splits: Splits, text: str) -> int:
     """The one row that `text` means: an exact id, else a prefix, else a part. InputError: none, or several."""
-    rows = splits.find(text) if text else []
+    rows = splits.find(text)
     for fits in (lambda known: known == text, lambda known: known.startswith(text), lambda known: True):
         some = [row for row in rows if any(fits(known) for known in ids(splits, row) if text in known)]
         if len(some) == 1:
@@ -65,9 +67,12 @@ def ids(splits: Splits, row: int) -> tuple[str, ...]:
 
 
 def _listed(splits: Splits, row: int) -> str:
+    from kvscope.analysis.handles import shown
+    from kvscope.analysis.render.amounts import Milliseconds
+
     found = splits[row]
-    ttft = "" if found.ttft_ns is None else f"  TTFT {found.ttft_ns / 1e6:,.1f} ms"
-    return f"{found.request.translate(UNSEEN)}  {found.shape}  {found.state.replace('_', '-')}{ttft}"
+    ttft = "" if found.ttft_ns is None else f"  TTFT {Milliseconds(found.ttft_ns).of(found.ttft_ns)} ms"
+    return f"{shown(found.request)}  {found.shape}  {found.state.replace('_', '-')}{ttft}"
 
 
 def _print_page(args: argparse.Namespace, events: Events, found: RequestSplit) -> int:

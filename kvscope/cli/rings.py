@@ -7,13 +7,15 @@ import time
 from pathlib import Path
 
 from kvscope.cli.durations import seconds, shown
-from kvscope.cli.outcome import OK, say
+from kvscope.cli.outcome import BAD_INPUT, OK, say
 from kvscope.cli.sources_arguments import add_run_dir
 from kvscope.cli.switching import NOTHING
 from kvscope.cli.tables import plain
+from kvscope.model.counting import count
 from kvscope.model.errors import InputError
 from kvscope.probe.control import remove_dead
 from kvscope.probe.reader import RingError, RingFile, list_rings
+from kvscope.probe.ring import boot_id
 
 HELP = "list the processes that record here; remove what dead ones left"
 
@@ -31,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0: something was listed or removed, 3: there is nothing."""
+    """0: something was listed or removed, 2: a file could not be removed, or judged, 3: there is nothing."""
     try:
         return _clean(args.run_dir, args.older_than) if args.clean else _list(args.run_dir)
     except RingError as error:
@@ -39,21 +41,29 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _clean(run_dir: Path, older_than: float) -> int:
-    removed = remove_dead(run_dir, older_than)
+    faults: list[RingError] = []
+    removed = remove_dead(run_dir, older_than, faults)
     for path in removed:
         print(path)
-    say(f"kvscope: {len(removed)} ring files of dead processes removed from {run_dir}")
-    return OK
+    for fault in faults:
+        say(f"kvscope: {fault}")
+    say(f"kvscope: {count(len(removed), 'ring file')} of dead processes removed from {run_dir}")
+    return BAD_INPUT if faults else OK
 
 
 def _list(run_dir: Path) -> int:
     faults: list[RingError] = []
-    found = list_rings(run_dir, faults)
-    if found:
-        print(plain(HEADINGS, [_row(ring) for ring in found], NUMBERS))
+    rows: list[tuple[str, ...]] = []
+    for ring in list_rings(run_dir, faults):
+        try:
+            rows.append(_row(ring))
+        except RingError as error:
+            faults.append(error)
+    if rows:
+        print(plain(HEADINGS, rows, NUMBERS))
     for fault in faults:
         say(f"kvscope: {fault}")
-    if not found and not faults:
+    if not rows and not faults:
         say(f"kvscope: no rings in {run_dir}; `kvscope doctor` says what keeps an engine from recording")
         return NOTHING
     return OK
@@ -63,7 +73,7 @@ def _row(ring: RingFile) -> tuple[str, ...]:
     header, alive = ring.header, ring.alive
     capacities = [(segment.events.head(), segment.events.capacity) for segment in ring.segments()]
     published, held = sum(head for head, _ in capacities), sum(min(pair) for pair in capacities)
-    age = time.monotonic() - header.monotonic_ns / 1e9
+    age = time.monotonic() - header.monotonic_ns / 1e9 if header.boot_id == boot_id() else -1
     return (
         ring.engine or "-",
         str(header.pid),

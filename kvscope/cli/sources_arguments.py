@@ -18,20 +18,31 @@ def add_sources(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "files",
         nargs="*",
+        type=named,
         metavar="FILE",
-        help="recordings, JSON lines, directories with rings, - for standard input; several are read as one"
-        " (default: the live rings of this host)",
+        help="recordings, JSON lines, exported folders, directories with rings, - for standard input; several are read"
+        " as one (default: the live rings of this host)",
     )
     parser.add_argument(
-        "--run-dir", metavar="DIR", help=f"where live rings are, read beside the files (default: {default_run_dir()})"
+        "--run-dir",
+        type=named,
+        metavar="DIR",
+        help=f"where live rings are, read beside the files (default: {default_run_dir()})",
     )
+
+
+def named(text: str) -> str:
+    """A name as it was given. ArgumentTypeError: it is empty, as a variable of a script is that was never set."""
+    if not text:
+        raise argparse.ArgumentTypeError("an empty name names nothing")
+    return text
 
 
 def add_run_dir(parser: argparse.ArgumentParser) -> None:
     """--run-dir alone, for verbs that look at live rings."""
     parser.add_argument(
         "--run-dir",
-        type=Path,
+        type=lambda text: Path(named(text)),
         default=default_run_dir(),
         metavar="DIR",
         help="where the rings are (default: %(default)s)",

@@ -7,6 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from kvscope.model.controls import UNSEEN
 from kvscope.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 
 PIPE_WIDTH = 100
 NARROWEST, WIDEST = 60, 300
-UNSEEN = dict.fromkeys((*range(32), 127, *range(128, 160)), "?")
-"""Control characters: whoever names a request must not steer the terminal of who looks at it."""
 ASCII_RULE, LINE_RULE = "-", "\u2500"
 
 

@@ -28,15 +28,25 @@ class Verb:
 
     name: str
     module: str
+    extra: str = ""
+    """What brings all that it needs, where that is more than what is found missing first would say."""
 
 
 VERBS: tuple[Verb, ...] = (
-    Verb("lab", "kvscope.cli.lab"),
+    Verb("lab", "kvscope.cli.lab", "lab"),
     Verb("patch", "kvscope.cli.patch"),
     Verb("doctor", "kvscope.cli.doctor"),
+    Verb("top", "kvscope.cli.top", "top"),
     Verb("record", "kvscope.cli.record"),
+    Verb("dump", "kvscope.cli.dump"),
+    Verb("export", "kvscope.cli.export", "export"),
+    Verb("share", "kvscope.cli.share"),
+    Verb("serve", "kvscope.cli.serve", "serve"),
+    Verb("dashboards", "kvscope.cli.dashboards", "dashboards"),
+    Verb("annotate", "kvscope.cli.annotate", "dashboards"),
     Verb("report", "kvscope.cli.report"),
     Verb("request", "kvscope.cli.request"),
+    Verb("profile", "kvscope.cli.profile", "profile"),
     Verb("on", "kvscope.cli.on"),
     Verb("off", "kvscope.cli.off"),
     Verb("rings", "kvscope.cli.rings"),

@@ -14,11 +14,13 @@ from kvscope.core.columns import Columns
 from kvscope.core.legs import DECODE, NONE, PREFILL, Legs, value_column
 from kvscope.core.walk import Walk
 from kvscope.model.graph import EDGES, NODE, STAGE_INDEX
+from kvscope.model.membership import among
 from kvscope.model.splits import CARVE
 from kvscope.probe.vocabulary import MOMENT_CODE, UNKNOWN
 
 INTERVAL = np.dtype([("leg", "i8"), ("stage", "u1"), ("begin", "i8"), ("end", "i8")])
 _HANDSHAKE, _GAP, _PREEMPTED = (STAGE_INDEX[name] for name in ("handshake", "prefill_gap", "preempted"))
+_COMPUTING = tuple(MOMENT_CODE[name] for name in ("scheduled", "chunk", "resumed"))
 _NEVER = np.iinfo(np.int64).max
 
 
@@ -43,8 +45,11 @@ def carve(columns: Columns, walks: tuple[Walk, ...]) -> np.ndarray:
             if "handshake" in edge.less and len(meetings.begin):
                 pieces.append(_of_handshakes(columns, walk, number, edge.to, meetings))
         for node, leg in (("P.computed", columns.joined.prefill), ("first_token", columns.joined.decode)):
-            pieces.append(_of_intervals(walk, number, NODE[node], leg, intervals))
+            if len(intervals):
+                pieces.append(_of_intervals(walk, number, NODE[node], leg, intervals))
     found = np.concatenate(pieces)
+    if not len(found):
+        return found
     found = _disjoint(found[np.lexsort((found["end"], found["begin"], found["node"], found["walk"], found["row"]))])
     _cut(found, walks)
     return found
@@ -72,17 +77,30 @@ def _of_handshakes(columns: Columns, walk: Walk, number: int, to: str, meetings:
     at_decode = to in ("registration_sent", "post_begun")
     joined, engines = columns.joined, np.append(columns.legs.engine, NONE)
     here, there = (joined.decode, joined.prefill) if at_decode else (joined.prefill, joined.decode)
-    engine = engines[here]
-    peer = np.where(there == NONE, joined.peer, engines[there])
-    begin, end = walk.begin[node], walk.end[node]
-    pieces = []
-    for index in range(len(meetings.begin)):
-        low, high = np.maximum(begin, meetings.begin[index]), np.minimum(end, meetings.end[index])
-        mine = (engine == meetings.engine[index]) & (low < high) & (begin != UNKNOWN)
-        if to != "P.post_begun":  # whom an earlier turn was decoded by is not told
-            mine &= peer == meetings.peer[index]
-        pieces.append(_pieces(np.flatnonzero(mine), number, node, _HANDSHAKE, low[mine], high[mine]))
-    return np.concatenate(pieces)
+    told = to != "P.post_begun"  # whom an earlier turn was decoded by is not told
+    peer = np.where(there == NONE, joined.peer, engines[there]) if told else 0
+    keys = _meeting(meetings.engine, meetings.peer if told else 0)
+    order = np.argsort(keys, kind="stable")
+    rows = np.flatnonzero(walk.begin[node] != UNKNOWN)
+    row, at = _matches(_meeting(engines[here], peer)[rows], keys[order])
+    row, at = rows[row], order[at]
+    begin = np.maximum(walk.begin[node, row], meetings.begin[at])
+    end = np.minimum(walk.end[node, row], meetings.end[at])
+    some = begin < end
+    return _pieces(row[some], number, node, _HANDSHAKE, begin[some], end[some])
+
+
+def _meeting(engine: np.ndarray, peer: np.ndarray | int) -> np.ndarray:
+    """(n,) one number for who met whom; both may be below 0"""
+    return np.asarray((engine.astype(np.int64) << 32) + peer)
+
+
+def _matches(wanted: np.ndarray, ordered: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(k,) index into `wanted`, (k,) index into `ordered` (ascending): every pair that is alike."""
+    low, high = np.searchsorted(ordered, wanted), np.searchsorted(ordered, wanted, "right")
+    counts = high - low
+    row = np.repeat(np.arange(len(wanted)), counts)
+    return row, np.repeat(low - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
 
 
 def _pieces(
@@ -97,10 +115,8 @@ def _pieces(
 def _of_intervals(walk: Walk, number: int, node: int, leg: np.ndarray, intervals: np.ndarray) -> np.ndarray:
     """The intervals of each row's leg, clipped to the edge."""
     rows = np.flatnonzero((leg != NONE) & (walk.begin[node] != UNKNOWN))
-    low, high = np.searchsorted(intervals["leg"], leg[rows]), np.searchsorted(intervals["leg"], leg[rows], "right")
-    rows, low, counts = rows[high > low], low[high > low], (high - low)[high > low]
-    row = np.repeat(rows, counts)
-    at = np.repeat(low - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
+    row, at = _matches(leg[rows], intervals["leg"])
+    row = rows[row]
     begin = np.maximum(intervals["begin"][at], walk.begin[node, row])
     end = np.minimum(intervals["end"][at], walk.end[node, row])
     some = begin < end
@@ -109,7 +125,7 @@ def _of_intervals(walk: Walk, number: int, node: int, leg: np.ndarray, intervals
 
 def preemptions(legs: Legs) -> np.ndarray:
     """(k,) INTERVAL: from each `preempted` to the leg's next time in a batch."""
-    back = np.isin(legs.rows["moment"], [MOMENT_CODE[name] for name in ("resumed", "scheduled", "chunk")])
+    back = among(legs.rows["moment"], *_COMPUTING)
     at = np.flatnonzero(back | (legs.rows["moment"] == MOMENT_CODE["preempted"]))
     at = at[np.lexsort((back[at], legs.rows["t"][at], legs.leg[at]))]
     out = np.flatnonzero(~back[at][:-1] & back[at][1:] & (legs.leg[at][:-1] == legs.leg[at][1:]))
@@ -125,8 +141,8 @@ def _intervals(leg: np.ndarray, stage: int, begin: np.ndarray, end: np.ndarray) 
 def gaps(legs: Legs) -> np.ndarray:
     """(k,) INTERVAL: engine steps between two chunks of a prompt that ran without it."""
     steps = _steps(legs)
-    computing = np.isin(legs.rows["moment"], [MOMENT_CODE[name] for name in ("scheduled", "chunk", "resumed")])
-    at = np.flatnonzero(computing & np.isin(legs.role[legs.leg], (PREFILL, DECODE)))
+    computing = among(legs.rows["moment"], *_COMPUTING)
+    at = np.flatnonzero(computing & among(legs.role[legs.leg], PREFILL, DECODE))
     at = at[np.lexsort((legs.rows["t"][at], legs.leg[at]))]
     leg, step = legs.leg[at], legs.rows["step"][at].astype(np.int64)
     between = (leg[1:] == leg[:-1]) & (step[1:] > step[:-1] + 1) & (step[:-1] > 0)

@@ -10,6 +10,7 @@ from kvscope.core.columns import Columns
 from kvscope.core.legs import NONE
 from kvscope.model.engines import DARK
 from kvscope.model.graph import NODES
+from kvscope.model.membership import among
 from kvscope.model.requests import STATES, State
 from kvscope.model.shapes import SHAPE_CODE, SHAPES
 from kvscope.probe.layout import FLAG_RECOMPUTE, FLAG_REMOTE_PREFILL
@@ -18,6 +19,7 @@ from kvscope.probe.vocabulary import REASON_CODE, UNKNOWN
 _BEFORE_DONE = ("registration_sent", "D.handed", "matched", "post_begun", "prepared", "posted")
 _TRANSFER = (*_BEFORE_DONE, "done_seen", "notified", "noticed", "ready")
 _WITHOUT_TRANSFER = tuple(SHAPE_CODE[name] for name in ("prefix_hit", "no_handoff", "decode_only"))
+_NEEDS_PEER = tuple(SHAPE_CODE[name] for name in ("push", "pull", "return_read", "prefix_hit", "prefill_only"))
 # Prefill takes a completion into account only after a read of its own; posts it makes in a push, too.
 _READ_BACK = ("P.reserved", "P.noticed", "P.ready")
 _POSTED_BACK = ("P.post_begun", "P.prepared", "P.posted")
@@ -53,7 +55,7 @@ def classify(columns: Columns) -> Classes:
         state=_states(columns, shape, missing),
         missing=missing,
         knew=_knew(columns, shape),
-        push=columns.push & ~columns.pull & ~np.isin(shape, _WITHOUT_TRANSFER),
+        push=columns.push & ~columns.pull & ~among(shape, *_WITHOUT_TRANSFER),
         pull=columns.pull,
         recompute=recompute,
     )
@@ -70,12 +72,13 @@ def _shapes(columns: Columns) -> np.ndarray:
         decode, _finished(columns, "D.finished", "abort"), _finished(columns, "P.finished", "abort")
     )
     moved = columns.has(*_TRANSFER)
+    failed_first = aborted & _failed_first(columns)
     told = columns.field("ready", "flags") & FLAG_RECOMPUTE != 0
     recomputed = answered & failed & columns.has("ready") & (told | ~columns.has("noticed"))
     over = ended & (failed | _finished(columns, "D.finished", "error"))
     table = (
-        ("aborted", aborted & ~(decode & failed)),
-        ("failed", ~answered & np.where(decode, over, _finished(columns, "P.finished", "error"))),
+        ("aborted", aborted & ~failed_first),
+        ("failed", ~answered & (failed_first | np.where(decode, over, _finished(columns, "P.finished", "error")))),
         ("failed_recomputed", recomputed),
         ("prefill_only", ~decode & ~columns.has("matched")),
         ("return_read", decode & (columns.has(*_READ_BACK) | (columns.pull & columns.has(*_POSTED_BACK)))),
@@ -89,6 +92,16 @@ def _shapes(columns: Columns) -> np.ndarray:
     )
     codes = [np.uint8(SHAPE_CODE[name]) for name, _ in table]
     return np.select([rows for _, rows in table], codes, np.uint8(SHAPE_CODE["undecided"])).astype(np.uint8)
+
+
+def _failed_first(columns: Columns) -> np.ndarray:
+    """(n,) A failure that nothing made good came before the end: who gave up then is not why it has no first token."""
+    decode, failed = columns.joined.decode != NONE, columns.t("P.failed")
+    prefill = np.where(columns.t("P.computed") > failed, UNKNOWN, failed)  # computed after all
+    own = np.where(decode, columns.t("failed"), prefill)
+    other = np.where(decode & ~columns.joined.unaligned, prefill, UNKNOWN)
+    end = np.where(decode, columns.t("D.finished"), columns.t("P.finished"))
+    return np.asarray(((own != UNKNOWN) & (own <= end)) | ((other != UNKNOWN) & (other <= end)))
 
 
 def _finished(columns: Columns, node: str, reason: str) -> np.ndarray:
@@ -105,17 +118,17 @@ def _missing(columns: Columns, shape: np.ndarray) -> np.ndarray:
 def _states(columns: Columns, shape: np.ndarray, missing: np.ndarray) -> np.ndarray:
     prefill, decode = columns.joined.prefill != NONE, columns.joined.decode != NONE
     answered = columns.has("first_token")
-    ended = np.isin(shape, [SHAPE_CODE["aborted"], SHAPE_CODE["failed"]])
+    ended = among(shape, SHAPE_CODE["aborted"], SHAPE_CODE["failed"])
     over = np.where(decode, answered | columns.has("D.finished"), columns.has("P.released") | ended)
-    needs_peer = np.isin(shape, [SHAPE_CODE[name] for name in ("push", "pull", "return_read", "prefix_hit")])
-    needs_peer |= shape == SHAPE_CODE["prefill_only"]
+    needs_peer = among(shape, *_NEEDS_PEER)
     dark = (prefill != decode) & (columns.joined.peer == DARK) & needs_peer
-    answers = np.array([kind.answers for kind in SHAPES])[shape]
+    answers, unaligned = np.array([kind.answers for kind in SHAPES])[shape], columns.joined.unaligned
     table = (
         (State.UNFINISHED, ~over),
         (State.ONE_LEGGED, dark),
         (State.UNMATCHED, ~decode & ~ended),
-        (State.INCOMPLETE, missing.any(axis=0) | (answers & (columns.t("origin") == UNKNOWN))),
+        (State.INCOMPLETE, missing.any(axis=0) | (answers & (columns.t("origin") == UNKNOWN) & ~unaligned)),
+        (State.UNALIGNED, answers & unaligned),
     )
     codes = [np.uint8(STATES.index(state)) for state, _ in table]
     complete = np.uint8(STATES.index(State.COMPLETE))
@@ -132,7 +145,7 @@ def _knew(columns: Columns, shape: np.ndarray) -> np.ndarray:
     knew |= (returned != UNKNOWN) & (sent != UNKNOWN) & (returned <= sent)
     knew |= columns.pull
     # Without a transfer there is no id to tell; a decode leg that came after prefill's end was sent after it.
-    silent = np.isin(shape, [SHAPE_CODE["no_handoff"]]) & (sent == UNKNOWN)
+    silent = (shape == SHAPE_CODE["no_handoff"]) & (sent == UNKNOWN) & ~columns.joined.unaligned
     knew |= silent & (columns.t("D.arrived") >= columns.t("P.computed"))
     knew &= columns.has("P.computed")
     return np.where(both, knew, -1).astype(np.int8)

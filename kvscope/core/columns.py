@@ -47,6 +47,8 @@ class Columns:
 
     def has(self, *nodes: str) -> np.ndarray:
         """(n,) bool: any of the nodes was seen"""
+        if len(nodes) == 1:
+            return np.asarray(self.time[NODE[nodes[0]]] != UNKNOWN)
         return np.asarray((self.time[[NODE[node] for node in nodes]] != UNKNOWN).any(axis=0))
 
     def value(self, node: str, name: str) -> np.ndarray:
@@ -80,7 +82,7 @@ def gather_columns(legs: Legs, joined: Joined, ranks: Ranks) -> Columns:
     time = np.where(at == NONE, UNKNOWN, np.ascontiguousarray(legs.rows["t"])[at])
     push = (time[[NODE[name] for name in _PUSH_ONLY]] != UNKNOWN).any(axis=0)
     steps = _mend_arrivals(legs, at, time)
-    _compute(legs, at, time)
+    _compute(legs, at, time, joined.unaligned)
     return Columns(legs, joined, at, time, push, pull, steps)
 
 
@@ -132,14 +134,17 @@ def _mend_arrivals(legs: Legs, at: np.ndarray, time: np.ndarray) -> np.ndarray:
     return stepped
 
 
-def _compute(legs: Legs, at: np.ndarray, time: np.ndarray) -> None:
+def _compute(legs: Legs, at: np.ndarray, time: np.ndarray, unaligned: np.ndarray) -> None:
     """Fill in the nodes that nobody stamps: origin and the two ends of transfer."""
-    time[ORIGIN] = _earliest(time[[NODE[name] for name in ("received", "P.arrived", "D.arrived")]])
+    # Which came first cannot be told where clocks do not compare.
+    first = _earliest(time[[NODE[name] for name in ("received", "P.arrived", "D.arrived")]])
+    time[ORIGIN] = np.where(unaligned, UNKNOWN, first)
+    notified = np.where(unaligned, UNKNOWN, time[NODE["notified"]])
     state = np.append(legs.rows["state"], np.uint8(0))
     for prefix, done in (("", "done_seen"), ("P.", "P.done_seen")):
         posted, pending, transferred = (NODE[prefix + name] for name in ("posted", "pending_seen", "transferred"))
         told_done = np.where(state[at[posted]] == STATE_CODE["DONE"], time[posted], UNKNOWN)
-        evidence = [told_done, time[NODE[done]]] + ([time[NODE["notified"]]] if not prefix else [])
+        evidence = [told_done, time[NODE[done]]] + ([notified] if not prefix else [])
         time[transferred] = _earliest(np.stack(evidence))
         # A poll that found it in flight after all says only that its completion had not been processed.
         time[pending] = np.where(time[pending] > time[transferred], UNKNOWN, time[pending])

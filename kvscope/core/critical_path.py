@@ -8,14 +8,16 @@ import numpy as np
 
 from kvscope.core.carve import carve
 from kvscope.core.classify import Classes, classify
+from kvscope.core.clocks import lags
 from kvscope.core.columns import Columns, gather_columns
 from kvscope.core.join import Joined, join
+from kvscope.core.latest import last_moments
 from kvscope.core.legs import NONE, Legs, gather_legs
 from kvscope.core.ranks import Ranks, slowest_ranks
 from kvscope.core.walk import Masks, Walk, masks, slacks, walk
 from kvscope.model.events import Events
-from kvscope.model.graph import ALL_NODES, FIRST_TOKEN, NODES, ORIGIN
-from kvscope.model.requests import STATES, State, Tally
+from kvscope.model.graph import FIRST_TOKEN, NODES, ORIGIN
+from kvscope.model.requests import STATES, State
 from kvscope.model.splits import MARKS, Splits
 from kvscope.probe.vocabulary import LEG_CODE, MOMENT_CODE, UNKNOWN
 
@@ -41,8 +43,8 @@ def ordered(splits: Splits) -> Splits:
     return splits.select(np.lexsort((splits.peer_request, splits.request, splits.last_moment[:, 2], splits.origin)))
 
 
-def solve(events: Events, now: int | None = None) -> Solution:
-    """As `split`, in the order of the join, with the join."""
+def solve(events: Events, now: int | None = None, lag: np.ndarray | None = None) -> Solution:
+    """As `split`, in the order of the join, with the join. `lag`: as of `clocks`, where more than `events` was seen."""
     legs = gather_legs(events)
     joined = join(legs)
     ranks = slowest_ranks(legs, joined)
@@ -53,7 +55,8 @@ def solve(events: Events, now: int | None = None) -> Solution:
     walks = (walk(time, chosen.path), walk(time, chosen.registration), walk(time, chosen.staging))
     carves = carve(columns, walks)
     latest = int(legs.rows["t"].max(initial=0)) if now is None else now
-    splits = _assemble(columns, classes, ranks, chosen, walks, carves, latest)
+    lag = lags(events.processes, legs.rows) if lag is None else lag
+    splits = _assemble(columns, classes, ranks, chosen, walks, carves, latest, lag)
     return Solution(legs, joined, splits, walks[0].violations)
 
 
@@ -65,6 +68,7 @@ def _assemble(
     walks: tuple[Walk, Walk, Walk],
     carves: np.ndarray,
     now: int,
+    lag: np.ndarray,
 ) -> Splits:
     joined, legs = columns.joined, columns.legs
     timed = (classes.state == STATES.index(State.COMPLETE)) & columns.has("first_token") & columns.has("origin")
@@ -76,7 +80,9 @@ def _assemble(
     requests = np.append(legs.request, np.uint64(0))
     engines = np.append(legs.engine, np.int32(NONE)).astype(np.int32)
     poster = np.where(classes.pull, joined.decode, joined.prefill)
+    apart = joined.unaligned & ~classes.pull  # there one engine reserved, and another saw the transfer's end
     violations = walks[0].violations
+    last_moment, behind = last_moments(columns, lag)
     return Splits(
         request=np.where(joined.decode != NONE, requests[joined.decode], requests[joined.prefill]),
         peer_request=np.where(both, requests[joined.prefill], np.uint64(0)),
@@ -96,7 +102,7 @@ def _assemble(
         slack=slacks(columns, chosen.through_registration, classes).transpose(2, 0, 1),
         dispatch_parts=_dispatch(columns, classes.knew == 1),
         knew=classes.knew,
-        reserved_idle=_between(columns, "D.reserved", "transferred"),
+        reserved_idle=np.where(apart, UNKNOWN, _between(columns, "D.reserved", "transferred")),
         reserved_blocks=columns.value("D.reserved", "blocks"),
         pinned=np.where(_first_of_shared(joined), _between(columns, "P.computed", "P.released"), UNKNOWN),
         pinned_blocks=columns.value("P.computed", "blocks"),
@@ -114,12 +120,13 @@ def _assemble(
         largest_gap=columns.value("D.finished", "largest_gap"),
         finish_reason=columns.field("D.finished", "reason"),
         failure=_failure(columns),
-        last_moment=_last_moment(columns),
+        last_moment=last_moment,
+        behind=behind,
         marks=_marks(columns, classes, violations),
         engines=legs.engines.engines,
         texts=legs.texts,
         now=now,
-        tally=_tally(joined.tally, classes, violations),
+        tally=replace(joined.tally, order_violations=int(violations.sum())),
     )
 
 
@@ -159,7 +166,8 @@ def _dispatch(columns: Columns, knew: np.ndarray) -> np.ndarray:
     begin = np.where(knew, columns.t("P.computed"), columns.t("origin"))
     returned = np.where(knew, columns.t("prefill_returned"), begin)
     stamps = np.stack((begin, returned, columns.t("decode_sent"), columns.t("D.arrived")))
-    known = (stamps[1:] >= stamps[:-1]) & (stamps[:-1] != UNKNOWN) & columns.has("decode_sent")
+    known = (stamps[1:] >= stamps[:-1]) & (stamps[:-1] != UNKNOWN)
+    known &= columns.has("decode_sent") & ~columns.joined.unaligned
     return np.asarray(np.where(known, stamps[1:] - stamps[:-1], UNKNOWN).T)
 
 
@@ -179,49 +187,19 @@ def _failure(columns: Columns) -> np.ndarray:
     return np.stack((leg, reason, own), axis=1)
 
 
-_LEGS = np.array([LEG_CODE["decode" if node.leg == "poster" else node.leg] for node in ALL_NODES])
-_MOMENTS = np.array([MOMENT_CODE[node.moment or "none"] for node in ALL_NODES])
-
-
-def _last_moment(columns: Columns) -> np.ndarray:
-    """(n, 3) leg, moment and time of the latest moment of the request."""
-    stamped = np.where((columns.at == NONE), UNKNOWN, columns.time)
-    last = len(stamped) - 1 - stamped[::-1].argmax(axis=0)  # of several at once, the latest in the graph
-    leg = _LEGS[last]
-    posted = np.array([node.leg == "poster" for node in ALL_NODES])[last]
-    leg = np.where(posted & ~columns.pull, LEG_CODE["prefill"], leg)
-    latest = np.stack((leg, _MOMENTS[last], stamped.max(axis=0)), axis=1)
-    for row in np.flatnonzero(latest[:, 2] == UNKNOWN).tolist():
-        latest[row] = _latest_event(columns, row)
-    return latest
-
-
-def _latest_event(columns: Columns, row: int) -> tuple[int, int, int]:
-    """Leg, moment and time, of a request that has no node of the graph: a `chunk` alone, where a recording was cut."""
-    legs, joined = columns.legs, columns.joined
-    its = [leg for leg in (joined.prefill[row], joined.decode[row], joined.router[row]) if leg != NONE]
-    spans = [np.arange(*np.searchsorted(legs.leg, (leg, leg + 1))) for leg in its]
-    events = legs.rows[np.concatenate(spans)]
-    event = events[events["t"].argmax()]
-    return int(event["leg"]), int(event["moment"]), int(event["t"])
-
-
 def _marks(columns: Columns, classes: Classes, violations: np.ndarray) -> np.ndarray:
     joined = columns.joined
-    preempted = np.unique(columns.legs.leg[columns.legs.rows["moment"] == MOMENT_CODE["preempted"]])
+    preempted = np.zeros(len(columns.legs.hash) + 1, bool)  # the last is what NONE points at
+    preempted[columns.legs.leg[columns.legs.rows["moment"] == MOMENT_CODE["preempted"]]] = True
     flags = {
         "clock_step": columns.clock_step,
         "recompute": classes.recompute,
         "stale_match": joined.stale,
         "retried": joined.retried,
         "shared_prefill": _shared(joined),
-        "preempted": np.isin(joined.prefill, preempted) | np.isin(joined.decode, preempted),
+        "preempted": preempted[joined.prefill] | preempted[joined.decode],
         "order_violation": violations > 0,
+        "unaligned": joined.unaligned,
     }
     bits = [flags[name].astype(np.uint16) << bit for bit, name in enumerate(MARKS)]
     return np.asarray(np.bitwise_or.reduce(bits))
-
-
-def _tally(tally: Tally, classes: Classes, violations: np.ndarray) -> Tally:
-    unmatched = int((classes.state == STATES.index(State.UNMATCHED)).sum())
-    return replace(tally, unmatched=tally.unmatched + unmatched, order_violations=int(violations.sum()))

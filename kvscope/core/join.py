@@ -2,24 +2,25 @@
 
 A push is joined by prefill's `matched`, a pull by decode's `reserved`: both carry both ids. Only where
 neither happened does the base id count, together with both engines. The role is the leg's, never the
-engine's.
+engine's. A router can make an id up, and prefill's engine fail on it: what is made of nothing but failures
+is joined only where nothing better is.
 """
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from kvscope.core.legs import DECODE, NONE, PREFILL, REGISTRATION, ROUTER, Legs, value_column
+from kvscope.core.clocks import UNTOLD
+from kvscope.core.legs import CLEANUP, DECODE, NONE, PREFILL, REGISTRATION, ROUTER, Legs, value_column
 from kvscope.model.engines import DARK, NOT_TOLD
+from kvscope.model.ids import base_id, router_id
 from kvscope.model.requests import Tally
 from kvscope.probe.vocabulary import MOMENT_CODE
 
-_RANDOM_TAIL = re.compile(r"-[0-9a-f]{8}$")
-_EXTERNAL = re.compile(r"^(?:\d+_)?(?:chatcmpl-(?P<chat>.+)|cmpl-(?P<text>.+)-\d+)$")
+__all__ = ["Joined", "base_id", "join", "router_id"]
 
 
 @dataclass(frozen=True)
@@ -40,46 +41,84 @@ class Joined:
     """(n,) bool: prefill matched a registration whose request was over"""
     retried: np.ndarray
     """(n,) bool: another attempt under the same base id took its prefill leg"""
+    unaligned: np.ndarray
+    """(n,) bool: stamped by clocks of several hosts, so that only moments of one host compare"""
     peer: np.ndarray
     """(n,) i4: of a row with one leg, the engine its other leg was told to be: index, DARK or NOT_TOLD"""
     tally: Tally
 
 
-def base_id(text: str) -> str:
-    """The id without the random tail an engine gave it."""
-    return _RANDOM_TAIL.sub("", text)
-
-
-def router_id(text: str) -> str:
-    """The X-Request-Id inside an engine's request id: `cmpl-X-0-0a1b2c3d`, `chatcmpl-X-0a1b2c3d`."""
-    base = base_id(text)
-    found = _EXTERNAL.match(base)
-    return (found["chat"] or found["text"]) if found else base
-
-
 def join(legs: Legs) -> Joined:
     """Pair the legs. Row order depends on what the events are, never on how they came."""
     told = _peer_engines(legs)
-    partner, matched_at, ambiguous = _by_moment(legs)
-    by_moment = np.append(partner != NONE, False)
-    ambiguous += _by_base_id(legs, partner, told)
+    partner, by_moment, matched_at, ambiguous = _paired(legs, told)
     decode = np.flatnonzero(legs.role == DECODE)
-    alone = np.setdiff1d(np.flatnonzero(legs.role == PREFILL), partner[decode])
+    alone = _untaken(legs.role == PREFILL, partner[decode])
     prefill = np.concatenate((partner[decode], alone))
     decode = np.concatenate((decode, np.full(len(alone), NONE)))
-    stale = _stale(legs, decode, matched_at)
-    router, lost_records = _routers(legs, prefill, decode)
+    router, stray_records = _routers(legs, prefill, decode)
     single = (prefill == NONE) | (decode == NONE)
+    peer = np.where(single, told[np.where(decode == NONE, prefill, decode)], NOT_TOLD).astype(np.int32)
+    registration = _registrations(legs, prefill, decode, peer)
+    unaligned = _unaligned(legs, prefill, decode, router, registration)
+    stale = _stale(legs, decode, matched_at) & ~unaligned
+    retried = _retried(legs, prefill, decode, stale)
     tally = replace(
         legs.tally,
         ambiguous=ambiguous,
         stale_matches=int(stale.sum()),
-        unmatched=lost_records,
+        strays=stray_records,
+        cleanups=int((legs.role == CLEANUP).sum()),
     )
-    peer = np.where(single, told[np.where(decode == NONE, prefill, decode)], NOT_TOLD).astype(np.int32)
-    retried = _retried(legs, prefill, decode, stale)
-    registration = _registrations(legs, prefill, decode, peer)
-    return Joined(prefill, decode, router, registration, by_moment[decode], stale, retried, peer, tally)
+    return Joined(
+        prefill,
+        decode,
+        router,
+        registration,
+        np.append(by_moment, False)[decode],
+        stale,
+        retried,
+        unaligned,
+        peer,
+        tally,
+    )
+
+
+def _paired(legs: Legs, told: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+    """(legs,) decode leg -> prefill leg; whether a moment said so; the time of the match. And refused joins."""
+    partner = np.full(len(legs.hash), NONE)
+    by_moment, whole = np.zeros(len(legs.hash), bool), ~_phantoms(legs)
+    for usable in (whole,) if whole.all() else (whole, np.ones_like(whole)):
+        before = partner != NONE
+        matched_at, ambiguous = _by_moment(legs, partner, usable)
+        by_moment |= ~before & (partner != NONE)
+        ambiguous += _by_base_id(legs, partner, told, usable)
+    return partner, by_moment, matched_at, ambiguous
+
+
+def _untaken(legs: np.ndarray, taken: np.ndarray) -> np.ndarray:
+    """Indices of (legs,) bool, without those taken; NONE may be among these."""
+    free = np.append(legs, False)
+    free[taken] = False
+    return np.flatnonzero(free[:-1])
+
+
+def _phantoms(legs: Legs) -> np.ndarray:
+    """(legs,) prefill legs of which nothing is seen but failures."""
+    failed = legs.of(MOMENT_CODE["failed"], PREFILL)
+    if not len(failed):
+        return np.zeros(len(legs.hash), bool)
+    failures = np.bincount(legs.leg[failed], minlength=len(legs.hash))
+    return np.asarray((failures > 0) & (failures == np.bincount(legs.leg, minlength=len(legs.hash))))
+
+
+def _unaligned(legs: Legs, *seats: np.ndarray) -> np.ndarray:
+    """(n,) rows of whose legs some were stamped on different hosts."""
+    if legs.hosts.max(initial=UNTOLD) == UNTOLD:
+        return np.zeros(len(seats[0]), bool)
+    first, last = np.append(legs.hosts, [[UNTOLD, UNTOLD]], axis=0)[np.stack(seats)].transpose(2, 0, 1)
+    first = np.where(first == UNTOLD, np.iinfo(np.int64).max, first)
+    return np.asarray(last.max(axis=0) > first.min(axis=0))
 
 
 def _registrations(legs: Legs, prefill: np.ndarray, decode: np.ndarray, peer: np.ndarray) -> np.ndarray:
@@ -112,42 +151,49 @@ def _named(legs: Legs, at: np.ndarray, moment: str) -> np.ndarray:
     return legs.engines.resolve(legs.rows["values"][at, value_column(moment, "peer_engine")], legs.texts)
 
 
-def _by_moment(legs: Legs) -> tuple[np.ndarray, np.ndarray, int]:
-    """(legs,) decode leg -> prefill leg by `matched` and `reserved`; the time of the match; refused joins."""
-    partner = np.full(len(legs.hash), NONE)
+def _by_moment(legs: Legs, partner: np.ndarray, usable: np.ndarray) -> tuple[np.ndarray, int]:
+    """Pair by `matched` and `reserved`. (legs,) the time of each decode leg's match, and refused joins."""
     when = np.full(len(legs.hash), np.iinfo(np.int64).max)
     matched, ambiguous = legs.of(MOMENT_CODE["matched"], PREFILL), 0
     matched = matched[np.argsort(legs.rows["t"][matched], kind="stable")[::-1]]  # the earliest is written last
-    decode, refused = _other(legs, matched, "matched", DECODE)
+    decode, refused = _other(legs, matched, "matched", DECODE, usable)
     seen = decode != NONE
     partner[decode[seen]] = legs.leg[matched][seen]
     when[decode[seen]] = legs.rows["t"][matched][seen]
     ambiguous += refused
     reserved = legs.of(MOMENT_CODE["reserved"], DECODE)
     reserved = reserved[(legs.rows["peer"][reserved] != 0) & (partner[legs.leg[reserved]] == NONE)]
-    prefill, refused = _other(legs, reserved, "reserved", PREFILL)
+    prefill, refused = _other(legs, reserved, "reserved", PREFILL, usable)
     seen = prefill != NONE
     partner[legs.leg[reserved][seen]] = prefill[seen]
-    return partner, when, ambiguous + refused
+    return when, ambiguous + refused
 
 
-def _other(legs: Legs, at: np.ndarray, moment: str, role: int) -> tuple[np.ndarray, int]:
-    """The leg that each row's peer key means: on the engine it names, else the only one with that id."""
+def _other(legs: Legs, at: np.ndarray, moment: str, role: int, usable: np.ndarray) -> tuple[np.ndarray, int]:
+    """The usable leg that each row's peer key means: on the engine it names, else the only one with that id."""
     engine, peer = _named(legs, at, moment), legs.rows["peer"][at]
-    mine = np.flatnonzero(legs.role == role)
-    pairs = np.unique(np.stack((legs.request[mine], legs.engine[mine].astype(np.uint64)), axis=1), axis=0)
-    low, high = (np.searchsorted(pairs[:, 0], peer, side) for side in ("left", "right"))
-    only = np.append(pairs[:, 1].astype(np.int64), NONE)[np.where(high - low == 1, low, len(pairs))]
-    untold = engine == NOT_TOLD
-    engine = np.where(untold, only, engine)
+    usable = usable & (legs.role == role)
+    refused, untold = 0, np.flatnonzero(engine == NOT_TOLD)
+    if len(untold):
+        engine = engine.copy()
+        engine[untold], refused = _only_engines(legs, usable, peer[untold])
     exact = legs.find(np.maximum(engine, 0), peer, role, legs.rows["t"][at])
-    return np.where(engine >= 0, exact, NONE), int((untold & (high - low > 1)).sum())
+    return np.where((engine >= 0) & np.append(usable, False)[exact], exact, NONE), refused
 
 
-def _by_base_id(legs: Legs, partner: np.ndarray, told: np.ndarray) -> int:
+def _only_engines(legs: Legs, usable: np.ndarray, requests: np.ndarray) -> tuple[np.ndarray, int]:
+    """(n,) the only engine that has a usable leg of each request, else NONE; of how many there are several."""
+    mine = np.flatnonzero(usable)
+    pairs = np.unique(np.stack((legs.request[mine], legs.engine[mine].astype(np.uint64)), axis=1), axis=0)
+    low, high = (np.searchsorted(pairs[:, 0], requests, side) for side in ("left", "right"))
+    only = np.append(pairs[:, 1].astype(np.int64), NONE)[np.where(high - low == 1, low, len(pairs))]
+    return only, int((high - low > 1).sum())
+
+
+def _by_base_id(legs: Legs, partner: np.ndarray, told: np.ndarray, usable: np.ndarray) -> int:
     """Pair what no moment paired, where base id and engines leave exactly one choice; count the refusals."""
     decode = np.flatnonzero((legs.role == DECODE) & (partner == NONE) & (told != DARK))
-    free = np.setdiff1d(np.flatnonzero(legs.role == PREFILL), partner)
+    free = _untaken(usable & (legs.role == PREFILL), partner)
     if not len(decode) or not len(free):
         return 0
     prefills: defaultdict[str, list[int]] = defaultdict(list)
@@ -195,16 +241,17 @@ def _routers(legs: Legs, prefill: np.ndarray, decode: np.ndarray) -> tuple[np.nd
     """(n,) the router leg of each row by the id the router gave, and how many router legs found none."""
     found = np.full(len(prefill), NONE)
     by_text: defaultdict[str, list[int]] = defaultdict(list)
-    begun = _begun(legs)
+    begun = _begun(legs).tolist()
     for leg in sorted(np.flatnonzero(legs.role == ROUTER).tolist(), key=begun.__getitem__):
         by_text[legs.text(leg)].append(leg)
     if not by_text:
         return found, 0
     for row, leg in enumerate(np.where(decode == NONE, prefill, decode).tolist()):
         text = legs.text(leg)
-        attempts = by_text.get(text) or by_text.get(router_id(text)) or [NONE]
-        under_way = [attempt for attempt in attempts if attempt != NONE and begun[attempt] <= begun[leg]]
-        found[row] = under_way[-1] if under_way else attempts[0]
+        attempts = by_text.get(text) or by_text.get(router_id(text))
+        if attempts:
+            under_way = [attempt for attempt in attempts if begun[attempt] <= begun[leg]]
+            found[row] = under_way[-1] if under_way else attempts[0]
     return found, sum(map(len, by_text.values())) - len(np.unique(found[found != NONE]))
 
 

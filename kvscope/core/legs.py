@@ -6,16 +6,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kvscope.core.clocks import UNTOLD, hosts_of
 from kvscope.model.engines import Engines, gather_engines
-from kvscope.model.events import EVENT, Events
+from kvscope.model.events import EVENT, Events, Process, picked
+from kvscope.model.membership import among
 from kvscope.model.requests import Tally
+from kvscope.probe.layout import FLAG_CLEANUP
 from kvscope.probe.vocabulary import LEG_CODE, MOMENT_CODE, MOMENTS, VALUES
 
 PREFILL, DECODE, ROUTER, ENGINE = (LEG_CODE[name] for name in ("prefill", "decode", "router", "engine"))
 REGISTRATION = len(LEG_CODE)
 """Role of what prefill's writer stamps when it drains a registration: it knows the decode leg's id only."""
+CLEANUP = REGISTRATION + 1
+"""Role of what an API server queued to have another request's blocks freed: nobody asked for it."""
 NONE = -1
 _FAR = 2**62
+_QUEUED = MOMENT_CODE["queued"]
 _RECEIVED = MOMENT_CODE["registration_received"]
 _STARTS = (MOMENT_CODE["arrived"], MOMENT_CODE["received"])
 
@@ -38,7 +44,9 @@ class Legs:
     request: np.ndarray
     """(legs,) u8: request key"""
     role: np.ndarray
-    """(legs,) u1: PREFILL, DECODE, ROUTER, ENGINE or REGISTRATION"""
+    """(legs,) u1: PREFILL, DECODE, ROUTER, ENGINE, REGISTRATION or CLEANUP"""
+    hosts: np.ndarray
+    """(legs, 2) i8: first and last number of the hosts whose clocks stamped it; UNTOLD where none is told"""
     again: dict[int, list[tuple[int, int]]]
     """hash of a leg's first attempt -> (when it began, hash) of the later ones under the same id"""
     engines: Engines
@@ -62,12 +70,14 @@ class Legs:
 
     def of(self, moment: int, role: int) -> np.ndarray:
         """Row indices of one moment in one role."""
-        return np.flatnonzero((self.rows["moment"] == moment) & (self.role[self.leg] == role))
+        at = np.flatnonzero(self.rows["moment"] == moment)
+        return np.asarray(at[self.role[self.leg[at]] == role])
 
     def text(self, leg: int) -> str:
         """The request id of a leg."""
         key = int(self.request[leg])
-        return self.texts.get(key, f"#{key:016x}")
+        known = self.texts.get(key)
+        return f"#{key:016x}" if known is None else known
 
 
 def value_column(moment: str, name: str) -> int:
@@ -84,8 +94,9 @@ def gather_legs(events: Events) -> Legs:
     hashes, again = by_attempt(rows, leg_hash(engine, rows["request"], role))
     order = _order(rows, hashes)
     order, duplicates = _without_duplicates(rows, hashes, order)
-    rows, hashes, role = rows[order], hashes[order], role[order]
-    begins = np.flatnonzero(_changes(hashes))
+    rows, hashes, role = picked(rows, order), hashes[order], role[order]
+    changes = _changes(hashes)
+    begins, leg = np.flatnonzero(changes), np.cumsum(changes) - 1
     tally = Tally(
         events=len(rows),
         lost=sum(process.lost for process in events.processes),
@@ -95,11 +106,12 @@ def gather_legs(events: Events) -> Legs:
     )
     return Legs(
         rows=rows,
-        leg=np.cumsum(_changes(hashes)) - 1,
+        leg=leg,
         hash=hashes[begins],
         engine=engine[order][begins],
         request=rows["request"][begins],
-        role=role[begins],
+        role=_without_cleanups(rows, leg, role[begins]),
+        hosts=_hosts(rows, begins, events.processes),
         again=again,
         engines=engines,
         texts=events.texts,
@@ -107,9 +119,27 @@ def gather_legs(events: Events) -> Legs:
     )
 
 
+def _without_cleanups(rows: np.ndarray, leg: np.ndarray, role: np.ndarray) -> np.ndarray:
+    """(legs,) roles, those of clean-ups apart: the engine says so where it queues one."""
+    told = np.flatnonzero(rows["flags"] & FLAG_CLEANUP)
+    role[leg[told[rows["moment"][told] == _QUEUED]]] = CLEANUP
+    return role
+
+
+def _hosts(rows: np.ndarray, begins: np.ndarray, processes: tuple[Process, ...]) -> np.ndarray:
+    """(legs, 2) first and last host of each leg."""
+    numbers = hosts_of(processes)
+    if not len(begins) or numbers.max() < 1:  # one host at most: nothing to tell apart
+        return np.full((len(begins), 2), UNTOLD)
+    host = numbers[rows["process"]]
+    low = np.minimum.reduceat(np.where(host == UNTOLD, _FAR, host), begins)
+    high = np.maximum.reduceat(host, begins)
+    return np.stack((np.where(low == _FAR, UNTOLD, low), high), axis=1)
+
+
 def starts(rows: np.ndarray) -> np.ndarray:
     """(n,) bool: the moments that begin a leg, each of which a leg has once."""
-    return np.asarray(np.isin(rows["moment"], _STARTS) & (rows["request"] != 0))
+    return np.asarray(among(rows["moment"], *_STARTS) & (rows["request"] != 0))
 
 
 def by_attempt(rows: np.ndarray, hashes: np.ndarray) -> tuple[np.ndarray, dict[int, list[tuple[int, int]]]]:
@@ -145,7 +175,7 @@ def within_bounds(events: Events) -> tuple[np.ndarray, int]:
     good &= (rows["t"] > -_FAR) & (rows["t"] < _FAR)
     good &= (rows["request"] == 0) | ((rows["leg"] >= PREFILL) & (rows["leg"] <= ROUTER))
     bad = len(rows) - int(np.count_nonzero(good))
-    return (rows[good] if bad else rows), bad
+    return (picked(rows, good) if bad else rows), bad + events.impossible
 
 
 def leg_hash(engine: np.ndarray, request: np.ndarray, role: np.ndarray) -> np.ndarray:
@@ -178,7 +208,7 @@ def _without_duplicates(rows: np.ndarray, hashes: np.ndarray, order: np.ndarray)
     ties = _ties(rows, hashes, order)
     if not ties.size:
         return order, 0
-    same = _bytes(rows[order[ties]]) == _bytes(rows[order[ties - 1]])
+    same = _bytes(picked(rows, order[ties])) == _bytes(picked(rows, order[ties - 1]))
     repeated = ties[same.all(axis=1)]
     return np.delete(order, repeated), len(repeated)
 

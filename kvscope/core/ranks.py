@@ -12,6 +12,7 @@ import numpy as np
 
 from kvscope.core.join import Joined
 from kvscope.core.legs import DECODE, NONE, PREFILL, Legs
+from kvscope.model.events import picked
 from kvscope.probe.vocabulary import MOMENT_CODE, MOMENTS, STATE_CODE
 
 _PAIRED = ("registration_sent", "registration_received", "matched", "post_begun", "prepared", "posted")
@@ -66,7 +67,7 @@ def _lanes(legs: Legs) -> np.ndarray:
     """One row per transfer: leg, ranks, and the first evidence of its end (the time it was posted, failing that)."""
     moment = legs.rows["moment"]
     at = np.flatnonzero(((moment == _POSTED) | (moment == _DONE_SEEN)) & (legs.role[legs.leg] != 0))
-    rows = legs.rows[at]
+    rows = picked(legs.rows, at)
     done = (rows["moment"] == _DONE_SEEN) | (rows["state"] == STATE_CODE["DONE"])
     order = np.lexsort((rows["t"], ~done, rows["peer_rank"], rows["rank"], legs.leg[at]))
     lanes = np.empty(len(at), _LANE)

@@ -7,28 +7,33 @@ solved once. What the quick look cannot settle (one leg, no handoff, a hung push
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from kvscope.core.clocks import Clocks
 from kvscope.core.critical_path import Solution, ordered, solve
+from kvscope.core.departure import legs_of, of_no_request, registration_ends, rows_of, together
+from kvscope.core.held import Held
 from kvscope.core.legs import (
+    CLEANUP,
     DECODE,
     ENGINE,
     NONE,
     PREFILL,
     REGISTRATION,
     ROUTER,
-    by_attempt,
     leg_hash,
     roles,
     starts,
     within_bounds,
 )
+from kvscope.core.parked import Group, Parked, groups_of
 from kvscope.model.engines import gather_engines
-from kvscope.model.events import EVENT, Events, Process
+from kvscope.model.events import EVENT, Events, Process, picked, stacked
 from kvscope.model.graph import NODE
+from kvscope.model.membership import among
 from kvscope.model.requests import STATES, State, Tally
 from kvscope.model.splits import Splits
 from kvscope.probe.vocabulary import MOMENT_CODE, UNKNOWN
@@ -54,6 +59,8 @@ class Limits:
     """How often, and after how much silence, requests that did not end on both legs are looked at."""
     give_up_ns: int = 600 * SECOND
     """A request of which nothing was heard for so long is given out as it stands."""
+    answer_ns: int = SECOND // 20
+    """A first token is told for good this long after it: what led to it has been read by then."""
     linger_ns: int = 60 * SECOND
     """How long a finished request waits for prefill to free its blocks: the lease, mostly."""
     history_ns: int = 60 * SECOND
@@ -75,59 +82,132 @@ class Stream:
         self._index: dict[tuple[str, str, str, int], int] = {}
         self._engines = gather_engines(())
         self._texts: dict[int, str] = {}
-        self._rows = np.empty(0, EVENT)
-        self._ids = np.empty(0, np.uint64)  # what each row's engine, id and role come to
-        self._hashes = np.empty(0, np.uint64)  # the same, but for later attempts under one id
-        self._again = np.empty(0, np.uint64)  # ids of which several attempts are held
+        self._held, self._parked = Held(), Parked()
+        self._answered = np.empty(0, np.uint64)  # legs of held requests whose first token was given out
         self._scoped = np.empty(0, EVENT)
         self._new: list[np.ndarray] = []
         self._closed: tuple[dict[int, int], dict[int, int]] = ({}, {})
         self._uncounted = Tally()
-        self._now = UNKNOWN
-        self._looked = self._swept = UNKNOWN
+        self._clocks = Clocks()
+        self._looked = self._swept = 0
 
     @property
     def now(self) -> int:
         """The latest event seen, ns."""
-        return self._now
+        return self._clocks.now
 
     @property
     def held(self) -> int:
         """Events in memory."""
-        return len(self._rows) + len(self._scoped) + sum(len(rows) for rows in self._new)
+        return len(self._held) + len(self._parked) + len(self._scoped) + sum(len(rows) for rows in self._new)
 
-    def feed(self, events: Events) -> list[Splits]:
-        """Take a batch, in any order; returns what is over, possibly nothing."""
-        rows = self._take(events)
-        if len(rows):
-            self._now = max(self._now, int(rows["t"].max()))
-        if self._looked == UNKNOWN:
-            self._looked = self._swept = self._now
-        if self._now - self._looked < self.limits.settle_ns // 2 and not self._crowded():
-            return []
-        self._gather()
-        self._looked = self._now
-        done = [self._quick()]
-        if self._now - self._swept >= self.limits.sweep_ns or len(self._rows) > self.limits.max_rows:
-            done.append(self._sweep())
-        return [splits for splits in done if len(splits)]
+    def feed(self, events: Events, now: int = UNKNOWN) -> list[Splits]:
+        """Take a batch, in any order; returns what is over, possibly nothing. `now`: the clock, where it runs on."""
+        return self._turn(looking=False)[0] if self._due(events, now) else []
 
-    def waiting(self) -> Splits:
-        """Requests that are not over: their number, age and last moment belong beside every percentile."""
+    def advance(self, events: Events, now: int = UNKNOWN) -> tuple[list[Splits], Splits, Splits]:
+        """As `feed`, and as `look`, for little more than one of them costs."""
+        return self._turn(self._due(events, now), looking=True)
+
+    def look(self) -> tuple[Splits, Splits]:
+        """(requests that had their first token since the last look, those that have not had it or had it just now).
+
+        The first are given out again, by `feed`, when they are over: until then they are as far as they have come.
+        """
+        return self._turn(due=False, looking=True)[1:]
+
+    def _due(self, events: Events, now: int) -> bool:
+        """Take a batch; whether it is time to give out."""
+        self._clocks.move(self._processes, self._take(events), now)
+        return self._clocks.passed - self._looked >= self.limits.settle_ns // 2 or self._crowded()
+
+    def _turn(self, due: bool = True, *, looking: bool) -> tuple[list[Splits], Splits, Splits]:
+        """Solve once what all of this needs: what is over (if it is due), and what a look shows (if one is wanted)."""
         self._gather()
-        splits = solve(self._events(self._rows), self._now).splits
-        return ordered(splits.select(splits.in_state(State.UNFINISHED)))
+        sweeping = due and (self._clocks.passed - self._swept >= self.limits.sweep_ns or self._full())
+        self._wake(due, sweeping)
+        closed, fresh = self._closed_rows(due), self._fresh(looking)
+        solution = self._solve(picked(self._held.rows, closed | fresh | sweeping))
+        done, spare = self._settled(solution, closed), np.empty(0, np.int64)
+        if due:
+            self._looked = self._clocks.passed
+        if sweeping:
+            done, spare = self._swept_up(solution, done)
+        answered, waiting = self._news(solution, done) if looking else 2 * (np.zeros(len(done), bool),)
+        first, left = self._as_of_now(solution, answered), self._as_of_now(solution, waiting)
+        # What led to a first token of this instant may be read later: nothing is missing yet.
+        left = replace(left, state=np.where(left.timed, left.state, np.uint8(STATES.index(State.UNFINISHED))))
+        over = [self._give_out(solution, done, spare)] if due else []
+        self._park(solution, answered)
+        # Not before: a batch may reach further back than what is kept, and what is over in it needs the steps of then.
+        self._scoped = picked(self._scoped, self._clocks.age(self._scoped) <= self.limits.history_ns)
+        return [splits for splits in over if len(splits)], first, left
+
+    def _full(self) -> bool:
+        return len(self._held) + len(self._parked) > self.limits.max_rows
+
+    def _wake(self, due: bool, sweeping: bool) -> None:
+        """Hold again what is over, and, where all is swept, what was silent for too long."""
+        now, limits = self._clocks.passed, self.limits
+        groups = self._parked.settled(now, limits.settle_ns) if due else []
+        if sweeping:
+            groups = self._parked.groups if self._full() else groups
+            groups += self._parked.overdue(now, limits.sweep_ns, limits.give_up_ns)
+        self._hold_again({group.deciding: group for group in groups}.values())
+
+    def _hold_again(self, groups: Collection[Group]) -> None:
+        self._held.add(*self._parked.wake(groups))
+        told = np.array([leg for group in groups for leg in group.legs], np.uint64)
+        self._answered = np.concatenate((self._answered, told))
+
+    def _park(self, solution: Solution, answered: np.ndarray) -> None:
+        """Put requests by that answered and still run."""
+        rows = solution.legs.rows
+        if not answered.any():
+            return
+        ended = _ENDS[rows["moment"], rows["leg"]]
+        groups = groups_of(solution, answered, ended, self._clocks.passed)
+        groups = self._parked.accepted(group for group in groups if self._held.again.isdisjoint(group.legs))
+        legs = np.array([leg for group in groups for leg in group.legs], np.uint64)
+        if len(legs):
+            mine = self._held.of(legs)
+            self._parked.put(groups, picked(self._held.rows, mine), self._held.ids[mine])
+            self._held.keep(~mine)
+
+    def _fresh(self, looking: bool) -> np.ndarray:
+        """(rows,) bool: of legs whose first token was not given out, and of the prefill legs that they share."""
+        held = self._held
+        if not looking:
+            return np.zeros(len(held), bool)
+        return np.asarray(held.with_prefill(~np.isin(held.hash, self._answered)) | held.attempted)
+
+    def _news(self, solution: Solution, done: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(n,) requests whose first token has not been told, and those that have none, or had it this instant."""
+        splits, joined, hashes = solution.splits, solution.joined, np.append(solution.legs.hash, np.uint64(0))
+        told = np.isin(hashes[joined.decode], self._answered) & (joined.decode != NONE)
+        lately = splits.first_token > self._clocks.now - self.limits.answer_ns
+        answered = splits.timed & ~lately & ~told & ~done
+        seen = np.concatenate([leg[answered] for leg in legs_of(joined)])
+        self._answered = np.concatenate((self._answered, solution.legs.hash[np.unique(seen[seen != NONE])]))
+        return answered, (lately & ~told | splits.in_state(State.UNFINISHED)) & ~done
+
+    def _as_of_now(self, solution: Solution, rows: np.ndarray) -> Splits:
+        splits = ordered(solution.splits.select(rows))
+        return replace(splits, tally=Tally(), texts=_texts_of(splits, self._texts))
 
     def close(self) -> list[Splits]:
         """Give out everything that is left, as it stands."""
         self._gather()
-        solution = solve(self._events(self._rows), self._now)
-        splits = self._give_out(solution, np.ones(len(solution.splits), bool))
-        return [splits] if len(splits) or self._uncounted != Tally() else []
+        self._hold_again(self._parked.groups)
+        solution = self._solve(self._held.rows)
+        splits = self._give_out(solution, np.ones(len(solution.splits), bool), of_no_request(solution))
+        left, self._uncounted = self._uncounted, Tally()
+        splits = replace(splits, tally=splits.tally + left)
+        return [splits] if len(splits) or left != Tally() else []
 
     def _crowded(self) -> bool:
         """So much is new that looking at everything held costs less than holding it."""
-        return sum(map(len, self._new)) > max(16_384, len(self._rows) // 2)
+        return sum(map(len, self._new)) > max(16_384, len(self._held) // 2)
 
     def _take(self, events: Events) -> np.ndarray:
         """Renumber the processes, learn the texts, put the rows by."""
@@ -163,32 +243,29 @@ class Stream:
         """Sort what came into requests and engines; drop what comes too late."""
         if not self._new:
             return
-        rows = _stack(self._new)
+        rows = stacked(self._new)
         self._new.clear()
         role = roles(rows)
         scoped = role == ENGINE
-        keep = scoped & np.isin(rows["moment"], (_STEP, *_MEETINGS))
-        self._scoped = _stack((self._scoped, rows[keep]))
-        self._scoped = self._scoped[self._scoped["t"] >= self._now - self.limits.history_ns]
+        keep = scoped & among(rows["moment"], _STEP, *_MEETINGS)
+        self._scoped = stacked((self._scoped, picked(rows, keep)))
         self._count(Tally(events=int(scoped.sum())))
-        rows, role = rows[~scoped], role[~scoped]
+        rows, role = picked(rows, ~scoped), role[~scoped]
         hashes = leg_hash(self._engines.of_process[rows["process"]], rows["request"], role)
+        ends = _ENDS[rows["moment"], rows["leg"]]
+        put_by, woken = self._parked.take(rows, hashes, ends, self._clocks.passed - self._clocks.age(rows))
+        rows, hashes = picked(rows, ~put_by), hashes[~put_by]
+        self._hold_again(woken)
         late = self._late(rows, hashes)
         self._count(Tally(late=int(late.sum())))
-        self._rows = _stack((self._rows, rows[~late]))
-        self._ids = np.concatenate((self._ids, hashes[~late]))
-        self._tell_attempts()
-
-    def _tell_attempts(self) -> None:
-        self._hashes, again = by_attempt(self._rows, self._ids)
-        self._again = np.fromiter(again, np.uint64, len(again))
+        self._held.add(picked(rows, ~late), hashes[~late])
 
     def _late(self, rows: np.ndarray, hashes: np.ndarray) -> np.ndarray:
         """(n,) rows of legs that were closed. One that begins anew under the same id is another request."""
         unique, inverse = np.unique(hashes, return_inverse=True)
         newer, older = self._closed
         ends = [max(newer.get(key, _NEVER), older.get(key, _NEVER)) for key in unique.tolist()]
-        end = np.where(np.isin(unique, self._ids), _NEVER, np.array(ends, np.int64))[inverse]
+        end = np.where(np.isin(unique, self._held.ids), _NEVER, np.array(ends, np.int64))[inverse]
         anew = starts(rows) | (roles(rows) == REGISTRATION)
         for key in set(hashes[anew & (end != _NEVER) & (rows["t"] > end)].tolist()):
             newer.pop(key, None)
@@ -196,143 +273,125 @@ class Stream:
             end[(hashes == np.uint64(key)) & (rows["t"] > end)] = _NEVER
         return np.asarray(end != _NEVER)
 
+    def _solve(self, rows: np.ndarray) -> Solution:
+        return solve(self._events(rows), self._clocks.now, self._clocks.lag)
+
     def _events(self, rows: np.ndarray) -> Events:
         """Rows with the steps of the engines that computed a prompt among them in chunks, and the handshakes."""
-        scoped = self._scoped[np.isin(self._scoped["moment"], _MEETINGS)]
+        scoped = self._scoped[among(self._scoped["moment"], *_MEETINGS)]
         chunks = rows["process"][rows["moment"] == _CHUNK]
         if len(chunks):
             engine = self._engines.of_process
             steps = self._scoped[self._scoped["moment"] == _STEP]
             steps = steps[np.isin(engine[steps["process"]], np.unique(engine[chunks]))]
-            scoped = _stack((scoped, steps[steps["t"] >= rows["t"].min()]))
+            scoped = stacked((scoped, steps[steps["t"] >= rows["t"].min()]))
         processes = tuple(replace(process, lost=0, earlier=0) for process in self._processes)
-        return Events(_stack((rows, scoped)), processes, self._texts)
+        return Events(stacked((rows, scoped)), processes, self._texts)
 
-    def _quick(self) -> Splits:
-        """Requests both of whose legs have ended, joined by a moment that carries both ids."""
-        settled = self._rows["t"] <= self._now - self.limits.settle_ns
-        ended = self._hashes[_ENDS[self._rows["moment"], self._rows["leg"]] & settled]
-        role = roles(self._rows)
-        legs = (role == PREFILL) | (role == DECODE)
-        open_ = legs & ~np.isin(self._hashes, ended)
-        chosen = ~open_ & ~np.isin(self._ids, self._again)  # attempts are told apart only side by side
-        solution = solve(self._events(self._rows[chosen]), self._now)
+    def _closed_rows(self, due: bool) -> np.ndarray:
+        """(rows,) bool: of legs that ended a while ago."""
+        if not due:
+            return np.zeros(len(self._held), bool)
+        held, rows = self._held, self._held.rows
+        over = _ENDS[rows["moment"], rows["leg"]] & (self._clocks.age(rows) >= self.limits.settle_ns)
+        role = roles(rows)
+        open_ = ((role == PREFILL) | (role == DECODE)) & ~held.of_legs(held.legs_of(over))
+        return np.asarray(~open_ & ~held.attempted)
+
+    def _settled(self, solution: Solution, closed: np.ndarray) -> np.ndarray:
+        """(n,) requests both of whose legs are closed, joined by a moment that carries both ids."""
         joined = solution.joined
-        both = joined.told & (joined.prefill != NONE) & (joined.decode != NONE)
+        over = np.append(np.isin(solution.legs.hash, self._held.hash[self._held.legs_of(closed)]), False)
+        both = joined.told & over[joined.prefill] & over[joined.decode]
         # Children of one prompt share a prefill leg and are given out together.
-        claimed = self._rows["peer"][open_ & (self._rows["moment"] == _RESERVED)]
-        both &= ~np.isin(solution.splits.peer_request, claimed)
-        return self._give_out(solution, both)
+        claimed = self._held.rows["peer"][~closed & (self._held.rows["moment"] == _RESERVED)]
+        return np.asarray(both & ~np.isin(solution.splits.peer_request, claimed))
 
-    def _sweep(self) -> Splits:
-        """Requests that ended on one leg or without a handoff, and those given up."""
-        self._swept = self._now
-        solution = solve(self._events(self._rows), self._now)
+    def _swept_up(self, solution: Solution, done: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(n,) requests besides that ended on one leg or without a handoff, and those given up; legs of none."""
+        self._swept = self._clocks.passed
         splits = solution.splits
-        silent = self._now - splits.last_moment[:, 2]
+        silent = splits.idle
         over = (solution.joined.decode == NONE) & (splits.state != STATES.index(State.UNFINISHED))
         over |= splits.time[:, NODE["D.finished"]] != UNKNOWN
         pinned = (solution.joined.prefill != NONE) & (splits.time[:, NODE["P.released"]] == UNKNOWN)
-        done = over & (silent >= np.where(pinned, self.limits.linger_ns, self.limits.sweep_ns))
+        done = done | over & (silent >= np.where(pinned, self.limits.linger_ns, self.limits.sweep_ns))
         given_up = ~done & ((silent >= self.limits.give_up_ns) | self._excess(solution, silent))
         self._count(Tally(evicted=int(given_up.sum())))
         self._drop_strays()
-        return self._give_out(solution, _together(solution, done | given_up))
+        return together(solution, done | given_up), self._cleanups(solution)
+
+    def _cleanups(self, solution: Solution) -> np.ndarray:
+        """Clean-up legs of which nothing was heard for a while."""
+        legs = solution.legs
+        over = legs.role == CLEANUP
+        if over.any():
+            over[legs.leg[self._clocks.age(legs.rows) < self.limits.sweep_ns]] = False
+        return np.flatnonzero(over)
 
     def _drop_strays(self) -> None:
         """Router records and registrations that no leg came for."""
-        stray = np.isin(roles(self._rows), (ROUTER, REGISTRATION))
-        stray &= self._rows["t"] <= self._now - self.limits.give_up_ns
-        self._count(Tally(events=int(stray.sum()), unmatched=len(np.unique(self._hashes[stray]))))
-        self._keep(~stray)
-
-    def _keep(self, rows: np.ndarray) -> None:
-        self._rows, self._ids, self._hashes = self._rows[rows], self._ids[rows], self._hashes[rows]
-        if len(self._again):
-            self._tell_attempts()
+        held = self._held
+        stray = among(roles(held.rows), ROUTER, REGISTRATION)
+        stray &= self._clocks.age(held.rows) >= self.limits.give_up_ns
+        self._count(Tally(events=int(stray.sum()), strays=int(held.legs_of(stray).sum())))
+        if stray.any():
+            held.keep(~stray)
 
     def _excess(self, solution: Solution, silent: np.ndarray) -> np.ndarray:
         """(n,) the longest silent requests, so many that a tenth of the room is free again."""
         excess = np.zeros(len(silent), bool)
-        over = len(self._rows) - self.limits.max_rows
+        over = len(self._held) + len(self._parked) - self.limits.max_rows
         if over > 0:
-            size = len(self._rows) / max(1, len(silent))
+            size = len(self._held) / max(1, len(silent))
             excess[np.argsort(-silent, kind="stable")[: int((over + self.limits.max_rows / 10) / size) + 1]] = True
         return excess
 
-    def _give_out(self, solution: Solution, rows: np.ndarray) -> Splits:
-        """The splits of these rows, with what was counted since the last; their events are forgotten."""
+    def _give_out(self, solution: Solution, rows: np.ndarray, spare: np.ndarray) -> Splits:
+        """The splits of these rows, with what was counted since the last; their events, and those of spare legs (which
+        belong to no request), are forgotten."""
         joined, legs = solution.joined, solution.legs
-        gone = np.concatenate(
-            [leg[rows] for leg in (joined.prefill, joined.decode, joined.router, joined.registration)]
-        )
+        gone = np.concatenate([leg[rows] for leg in legs_of(joined)] + [spare])
         gone = legs.hash[np.unique(gone[gone != NONE])]
-        ends = _registration_ends(solution, rows)
-        mine = _of(gone, ends, self._hashes, self._rows["t"])
-        used = int(_of(gone, ends, legs.hash[legs.leg], legs.rows["t"]).sum())
+        ends = registration_ends(solution, rows)
+        mine = rows_of(gone, ends, self._held.hash, self._held.leg, self._held.rows["t"])
+        used = int(rows_of(gone, ends, legs.hash, legs.leg, legs.rows["t"]).sum())
         splits = ordered(solution.splits.select(rows))
         tally = Tally(
             events=used,
             duplicates=int(mine.sum() - used),
-            unmatched=int(splits.in_state(State.UNMATCHED).sum()),
+            strays=int((legs.role[spare] == ROUTER).sum()),
+            cleanups=int((legs.role[spare] == CLEANUP).sum()),
             stale_matches=int(joined.stale[rows].sum()),
             order_violations=int(solution.violations[rows].sum()),
         )
         self._count(tally)
         self._forget(mine)
-        given, self._uncounted = self._uncounted, Tally()
+        given = Tally()
+        if len(splits):
+            given, self._uncounted = self._uncounted, Tally()
         return replace(splits, tally=given, texts=_texts_of(splits, self._texts))
 
     def _forget(self, mine: np.ndarray) -> None:
-        end = int(self._rows["t"][mine].max(initial=_NEVER))
-        newer = self._closed[0]
-        newer.update(dict.fromkeys(np.unique(self._ids[mine]).tolist(), end))
-        self._keep(~mine)
+        newer, held = self._closed[0], self._held
+        if mine.any():
+            ids, first = np.unique(held.ids[mine], return_index=True)
+            end = self._clocks.now - self._clocks.age(picked(held.rows, mine)).min()
+            ends = end - self._clocks.lag[held.rows["process"][mine][first]]  # the same instant by the clock of each
+            newer.update(zip(ids.tolist(), ends.tolist(), strict=True))
+            held.keep(~mine)
+        self._answered = self._answered[np.isin(self._answered, held.hash)]
         if len(newer) > self.limits.remembered:
             self._closed = ({}, newer)
-        if len(self._texts) > 4096 + 4 * len(self._rows):
+        if len(self._texts) > 4096 + 4 * (len(self._held) + len(self._parked)):
             self._texts = self._needed_texts()
 
     def _needed_texts(self) -> dict[int, str]:
         """Texts of requests still held, and of engines."""
         named = {process.engine for process in self._processes} | {process.engine_id for process in self._processes}
-        keys = set(self._rows["request"].tolist()) | set(self._rows["peer"].tolist())
+        rows = stacked((self._held.rows, self._parked.rows))
+        keys = set(rows["request"].tolist()) | set(rows["peer"].tolist())
         return {key: text for key, text in self._texts.items() if key in keys or text in named}
-
-
-_RAW = np.dtype((np.void, EVENT.itemsize))
-
-
-def _stack(parts: Sequence[np.ndarray]) -> np.ndarray:
-    """Rows one after the other, copied as bytes: field by field it takes five times as long."""
-    return np.concatenate([np.ascontiguousarray(part).view(_RAW) for part in parts]).view(EVENT)
-
-
-def _registration_ends(solution: Solution, rows: np.ndarray) -> dict[int, int]:
-    """Of ids used again: registration leg -> the end of the requests given out; what came later is another's."""
-    if not solution.legs.again:
-        return {}
-    ends: dict[int, int] = {}
-    legs, last = solution.joined.registration[rows], solution.splits.last_moment[rows, 2]
-    for leg, end in zip(legs[legs != NONE].tolist(), last[legs != NONE].tolist(), strict=True):
-        key = int(solution.legs.hash[leg])
-        ends[key] = max(end, ends.get(key, end))
-    return ends
-
-
-def _of(gone: np.ndarray, ends: dict[int, int], hashes: np.ndarray, t: np.ndarray) -> np.ndarray:
-    """(n,) rows of the legs that go."""
-    mine = np.isin(hashes, gone)
-    for key, end in ends.items():
-        mine &= (hashes != np.uint64(key)) | (t <= end)
-    return mine
-
-
-def _together(solution: Solution, rows: np.ndarray) -> np.ndarray:
-    """(n,) rows of which all that share their prefill leg are chosen."""
-    prefill = solution.joined.prefill
-    waiting = np.unique(prefill[~rows])
-    return np.asarray(rows & ((prefill == NONE) | ~np.isin(prefill, waiting)))
 
 
 def _texts_of(splits: Splits, texts: dict[int, str]) -> dict[int, str]:

@@ -18,7 +18,9 @@ from kvscope.model.stages import STAGES
 from kvscope.probe.vocabulary import UNKNOWN
 
 # Stamped when a call returned, while what follows may have begun inside the call: not a violation.
-_LATE_STAMPS = (NODE["posted"], NODE["P.posted"])
+_LATE_STAMP = np.isin(np.arange(len(NODES)), (NODE["posted"], NODE["P.posted"]))
+_NUMBERS = np.arange(len(NODES), dtype=np.int8)[:, None]
+_NEVER = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ class Walk:
 
 
 def masks(columns: Columns, classes: Classes) -> Masks:
-    """Choose the path of each request, and what was hidden behind it."""
+    """Choose the path of each request, and what was hidden behind it; neither where clocks do not compare."""
     time = columns.time[: len(NODES)]
     seen = time != UNKNOWN
     through = _through_registration(columns) & classes.push
@@ -68,7 +70,8 @@ def masks(columns: Columns, classes: Classes) -> Masks:
     path[list(graph.RETURN_READ)] &= classes.shape == SHAPE_CODE["return_read"]
     path &= seen
     branches = [_hidden(branch, path, seen, knew, classes) for branch in (graph.REGISTRATION, graph.STAGING)]
-    return Masks(path, branches[0], branches[1], through)
+    aligned = ~columns.joined.unaligned
+    return Masks(path & aligned, branches[0] & aligned, branches[1] & aligned, through)
 
 
 def _visit(path: np.ndarray, nodes: tuple[int, ...], rows: np.ndarray) -> None:
@@ -105,22 +108,26 @@ def _hidden(
 def walk(time: np.ndarray, mask: np.ndarray) -> Walk:
     """Cross the masked nodes from the last to the first; the stages crossed add up to last less first."""
     n = time.shape[1]
+    stamped = np.where(mask, time, _NEVER)
+    reached = _least_from(stamped)
+    numbers = np.where(mask, _NUMBERS, len(NODES))
+    following = np.concatenate((_least_from(numbers)[1:], np.full((1, n), len(NODES), np.int8)))
+    at = np.flatnonzero(mask & (following < len(NODES)))  # row by row: node * n + column
+    index, column = np.divmod(at, n)
+    to = following.reshape(-1)[at].astype(np.int64)
+    until = to * n + column
+    t, now = reached.reshape(-1)[at], reached.reshape(-1)[until]
     stages = np.zeros((len(STAGES), n), np.int64)
+    np.add.at(stages.reshape(-1), STAGE_OF[to, index].astype(np.int64) * n + column, now - t)
     begin = np.full((len(NODES), n), UNKNOWN)
-    end = np.full((len(NODES), n), UNKNOWN)
-    violations = np.zeros(n, np.int64)
-    node, now = np.full(n, -1), np.zeros(n, np.int64)
-    for index in reversed(range(len(NODES))):
-        rows = np.flatnonzero(mask[index])
-        stamped, inner = time[index, rows], node[rows] >= 0
-        t = np.where(inner, np.minimum(stamped, now[rows]), stamped)
-        crossed, to = rows[inner], node[rows[inner]]
-        stages[STAGE_OF[to, index], crossed] += now[crossed] - t[inner]
-        begin[to, crossed] = t[inner]
-        if index not in _LATE_STAMPS:
-            violations[crossed] += stamped[inner] > now[crossed]
-        end[index, rows], now[rows], node[rows] = t, t, index
-    return Walk(stages, begin, end, violations)
+    begin.reshape(-1)[until] = t
+    torn = (stamped.reshape(-1)[at] > now) & ~_LATE_STAMP[index]
+    return Walk(stages, begin, np.where(mask, reached, UNKNOWN), np.bincount(column[torn], minlength=n))
+
+
+def _least_from(values: np.ndarray) -> np.ndarray:
+    """(NODES, n) the least of each node's value and those of the nodes after it."""
+    return np.asarray(np.minimum.accumulate(values[::-1], axis=0)[::-1])
 
 
 def slacks(columns: Columns, through: np.ndarray, classes: Classes) -> np.ndarray:
@@ -128,9 +135,10 @@ def slacks(columns: Columns, through: np.ndarray, classes: Classes) -> np.ndarra
     staged, sent, received = columns.t("staged"), columns.t("registration_sent"), columns.t("registration_received")
     looked = columns.value("registration_received", "looked")
     slack = np.full((len(graph.BRANCHES), 2, len(columns)), UNKNOWN)
-    both = classes.push & (staged != UNKNOWN) & (received != UNKNOWN)
+    both = classes.push & (staged != UNKNOWN) & (received != UNKNOWN) & ~columns.joined.unaligned
     early, late = both & ~through, both & through
-    slack[0, 0, early] = np.maximum(staged - received, 0)[early]
+    # Where clocks disagree, it can seem received before it was sent: the bounds are bounds all the same.
+    slack[0, 0, early] = np.maximum(staged - np.maximum(received, sent), 0)[early]
     slack[0, 1, early] = np.maximum(staged - np.maximum(sent, looked), 0)[early]
     slack[1, :, late] = np.maximum(received - staged, 0)[late, None]
     return slack

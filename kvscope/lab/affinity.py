@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 NICENESS = 15
-SPINNING = 0.5
+WANTING, RUNNING = 0.5, 0.02
 
 
 def shares(cores: Sequence[int], engines: int) -> list[frozenset[int]]:
@@ -45,23 +45,30 @@ def pin(pids: Iterable[int], cores: frozenset[int]) -> None:
 
 
 def spinning(pids: Sequence[int], seconds: float = 1.0) -> list[int]:
-    """Threads, main ones excepted, that wanted a core most of the last `seconds` although nothing was asked.
-
-    Waiting for a core counts as much as having it: on a busy machine a spinner gets little.
-    """
-    before = {thread: _wanted_ns(pid, thread) for pid, thread in threads(pids) if thread != pid}
+    """Threads, main ones excepted, that spun during the next `seconds` although nothing was asked of them."""
+    before = {thread: _use(pid, thread) for pid, thread in threads(pids) if thread != pid}
     time.sleep(seconds)
-    after = {thread: _wanted_ns(pid, thread) for pid, thread in threads(pids) if thread in before}
-    return [thread for thread, wanted in after.items() if wanted - before[thread] > SPINNING * seconds * 1e9]
+    after = {thread: _use(pid, thread) for pid, thread in threads(pids) if thread in before}
+    spent = {thread: (ran - before[thread][0], waited - before[thread][1]) for thread, (ran, waited) in after.items()}
+    return [thread for thread, (ran, waited) in spent.items() if spins(ran / seconds, waited / seconds)]
 
 
-def _wanted_ns(pid: int, thread: int) -> int:
-    """ns that a thread ran or waited to run, since it began."""
+def spins(ran: float, waited: float) -> bool:
+    """Whether a thread does that ran, and waited to run, for these shares of a time.
+
+    Waiting for a core counts as much as having it: on a busy machine a spinner gets little. But a thread that wakes
+    up only to look waits there as long and hardly runs: Python's do, every 5 ms, while another holds their lock.
+    """
+    return ran + waited > WANTING and ran > RUNNING
+
+
+def _use(pid: int, thread: int) -> tuple[float, float]:
+    """Seconds that a thread ran, and waited to run, since it began."""
     try:
         ran, waited, _ = Path(f"/proc/{pid}/task/{thread}/schedstat").read_text().split()
     except OSError:
-        return 0
-    return int(ran) + int(waited)
+        return 0.0, 0.0
+    return int(ran) / 1e9, int(waited) / 1e9
 
 
 def calm(found: Iterable[int]) -> None:

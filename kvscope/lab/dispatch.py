@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -45,7 +46,7 @@ class Conduct:
             raise InputError(f"dispatch is early or sequential, not {self.dispatch!r}")
         if self.dispatch == "early" and connector == "pull":
             raise InputError("pull cannot be dispatched early: decode needs the blocks that prefill's answer names")
-        if not isinstance(self.hold_ms, int | float) or self.hold_ms < 0:
+        if not isinstance(self.hold_ms, int | float) or not 0 <= self.hold_ms < math.inf:
             raise InputError(f"hold_ms is a number of milliseconds, not {self.hold_ms!r}")
         if self.drop not in (None, "prefill", "decode"):
             raise InputError(f"drop is prefill or decode, not {self.drop!r}")

@@ -5,17 +5,15 @@ from __future__ import annotations
 import http.client
 import json
 import os
-import socket
 from collections.abc import Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kvscope.lab.ports import HOST
 from kvscope.lab.process import Process
 
 CONNECTORS = {"push": "NixlPushConnector", "pull": "NixlConnector"}
 ROLES = {"prefill": "kv_producer", "decode": "kv_consumer"}
-HOST = "127.0.0.1"
 # Of ours they would reach the engines; PYTHONPATH is set afresh, the rest is the user's own affair.
 NOT_PASSED_ON = ("PYTHONPATH", "PYTHONHOME", "VLLM_PLUGINS")
 
@@ -47,7 +45,7 @@ class Engine:
     """A prefill or decode engine: three processes in one session."""
 
     def __init__(self, name: str, role: str, options: EngineOptions, ports: tuple[int, int], log: Path) -> None:
-        self.name, self.role = name, role
+        self.name, self.role, self.ports = name, role, ports
         self.port, side_channel = ports
         self.url = f"http://{HOST}:{self.port}"
         env = environment(name, options, side_channel, os.environ)
@@ -105,15 +103,6 @@ def environment(name: str, options: EngineOptions, side_channel: int, ours: Mapp
     if options.overlay is not None:
         env["PYTHONPATH"] = str(options.overlay)
     return env | dict(options.env)
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nothing listens on, all different, chosen by the system."""
-    with ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind((HOST, 0))
-        return [each.getsockname()[1] for each in sockets]
 
 
 def answers(port: int, path: str) -> bool:

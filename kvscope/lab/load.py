@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import string
 import uuid
@@ -14,10 +15,14 @@ from aiohttp import ClientSession, ClientTimeout, TCPConnector
 
 from kvscope.lab.client import ClientRecord, ask
 from kvscope.lab.progress import Progress
+from kvscope.model.counting import count
 from kvscope.model.errors import InputError
 
 WARM_UP = "warmup-"
 """What a warm-up request's id begins with."""
+
+MOST_REQUESTS = 100_000
+LEAST_RATE = 1e-6
 
 Mix = tuple[tuple[int, float], ...]
 
@@ -61,14 +66,14 @@ def mix(text: str) -> Mix:
             parts.append((int(length), float(weight) if times else 1.0))
         except ValueError:
             raise InputError(f"{part!r} is not a prompt length such as 1000 or 1000x3 (in {text!r})") from None
-    if not all(length > 0 and weight > 0 for length, weight in parts):
+    if not all(length > 0 and 0 < weight < math.inf for length, weight in parts):
         raise InputError(f"prompt lengths and weights must be positive (in {text!r})")
     return tuple(parts)
 
 
 def arrivals(options: LoadOptions) -> Iterator[float]:
     """Seconds after the begin at which requests arrive; the first at 0. InputError: options that cannot be."""
-    if options.arrivals not in ("poisson", "fixed") or not options.rate > 0:
+    if options.arrivals not in ("poisson", "fixed") or not options.rate >= LEAST_RATE:
         raise InputError(f"arrivals are poisson or fixed at a rate above 0, not {options.arrivals} at {options.rate}")
     chance = random.Random(options.seed)
     at = 0.0
@@ -81,6 +86,8 @@ def plan(options: LoadOptions) -> list[Planned]:
     """The requests of a load: the same for the same seed. InputError: options that cannot be."""
     if min(options.requests, options.output_tokens) < 1 or options.warm_up < 0:
         raise InputError("a load has at least one request, of at least one output token, and no negative warm-up")
+    if options.requests > MOST_REQUESTS:
+        raise InputError(f"a load of {options.requests} requests is held in memory; {MOST_REQUESTS:,} are the most")
     chance = random.Random(f"prompts {options.seed}")
     lengths, weights = zip(*options.input_tokens, strict=True)
     drawn = chance.choices(lengths, weights, k=options.requests)
@@ -103,9 +110,9 @@ def run_load(options: LoadOptions, url: str, progress: Progress) -> list[ClientR
 async def _run(options: LoadOptions, url: str, progress: Progress) -> list[ClientRecord]:
     timeout = ClientTimeout(total=options.timeout_s)
     async with ClientSession(connector=TCPConnector(limit=0), timeout=timeout) as session:
-        progress.phase(f"warm up with {options.warm_up} requests")
+        progress.phase(f"warm up with {count(options.warm_up, 'request')}")
         warm = await _warm_up(session, options, url)
-        progress.phase(f"send {options.requests} requests at {options.rate:g}/s ({options.arrivals})")
+        progress.phase(f"send {count(options.requests, 'request')} at {options.rate:g}/s ({options.arrivals})")
         records = await _send(session, options, url, progress.detail)
     progress.finish()
     return warm + records

@@ -17,14 +17,17 @@ from typing import Any, TypeVar
 
 from kvscope.lab import affinity, environment, model, overlay
 from kvscope.lab.client import ClientRecord
-from kvscope.lab.engine import CONNECTORS, Engine, EngineOptions, free_ports
+from kvscope.lab.engine import CONNECTORS, Engine, EngineOptions
 from kvscope.lab.errors import LabError
 from kvscope.lab.front import Front, RouterProcess, VllmRouter, vllm_router_program
 from kvscope.lab.load import LoadOptions, run_load
 from kvscope.lab.model import ModelSpec
+from kvscope.lab.ports import Ports
 from kvscope.lab.process import Process, Session, stop_all, stop_sessions
 from kvscope.lab.progress import Progress, Silent
 from kvscope.model.errors import InputError
+from kvscope.model.invocation import command
+from kvscope.probe import regular
 
 STATE = "pair.json"
 SHM = Path("/dev/shm")
@@ -71,10 +74,11 @@ class Pair:
         self.folder = folder or Path(tempfile.mkdtemp(prefix="kvscope-lab-"))
         self.folder.mkdir(parents=True, exist_ok=True)
         if (self.folder / STATE).exists():
-            raise InputError(f"a pair is up in {self.folder}: `kvscope lab stop {self.folder}` ends it")
+            raise InputError(f"a pair is up in {self.folder}: `{command()} lab stop {self.folder}` ends it")
         self.run_dir = Path(tempfile.mkdtemp(prefix="kvscope-lab-", dir=SHM if os.access(SHM, os.W_OK) else None))
         self.engines: list[Engine] = []
         self._processes: list[Process] = []
+        self._ports = Ports()
         self._kept = False
 
     @property
@@ -90,6 +94,7 @@ class Pair:
     def __enter__(self) -> Pair:
         with ExitStack() as undo:
             undo.callback(self._end)
+            undo.callback(self.progress.drop)
             self._start()
             undo.pop_all()
         return self
@@ -97,6 +102,8 @@ class Pair:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if self._kept and kind is None:
             return
+        if kind is not None:
+            self.progress.drop()
         self.progress.phase("stop the engines")
         self._end()
         self.progress.finish()
@@ -165,7 +172,7 @@ class Pair:
         options = self.options
         names = [(f"p{number}", "prefill") for number in range(options.prefills)]
         names += [(f"d{number}", "decode") for number in range(options.decodes)]
-        ports = free_ports(2 * len(names))
+        ports = self._ports.take(2 * len(names))
         for (name, role), *both in zip(names, ports[::2], ports[1::2], strict=True):
             self.engines.append(Engine(name, role, shared, (both[0], both[1]), self.folder / f"{name}.log"))
 
@@ -212,6 +219,7 @@ class Pair:
         try:
             stop_all(reversed(self._processes))
         finally:
+            self._ports.close()
             shutil.rmtree(self.run_dir, ignore_errors=True)
             (self.folder / STATE).unlink(missing_ok=True)
             with suppress(OSError):
@@ -225,14 +233,22 @@ def stop(folder: Path) -> Sequence[str]:
     """
     state = folder / STATE
     try:
-        told: dict[str, Any] = json.loads(state.read_text())
-        sessions = [Session(**session) for session in told["sessions"]]
+        run_dir, sessions = _told(json.loads(regular.read(state)))
     except FileNotFoundError:
         raise InputError(f"no pair is up in {folder}: it has no {STATE}") from None
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise LabError(f"{state} cannot be read: {error}") from error
     alive = [session.name for session in sessions if session.members()]
     stop_sessions(list(reversed(sessions)))
-    shutil.rmtree(told["run_dir"], ignore_errors=True)
+    shutil.rmtree(run_dir, ignore_errors=True)
     state.unlink()
     return alive
+
+
+def _told(state: dict[str, Any]) -> tuple[str, list[Session]]:
+    """Run directory and sessions, as `Pair` saved them. ValueError, KeyError, TypeError: it did not."""
+    run_dir, sessions = state["run_dir"], [Session(**session) for session in state["sessions"]]
+    kinds = {(type(each.name), type(each.pid), type(each.start_ticks)) for each in sessions}
+    if not isinstance(run_dir, str) or not kinds <= {(str, int, int)}:
+        raise ValueError("it does not hold what kvscope keeps there")
+    return run_dir, sessions

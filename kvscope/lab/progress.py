@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, TextIO
 
 if TYPE_CHECKING:
@@ -13,7 +15,7 @@ WIDEST_DETAIL = 70
 
 
 class Progress(Protocol):
-    """One phase at a time. A phase ends when the next begins, or with `finish`."""
+    """One phase at a time. A phase ends when the next begins, with `finish`, or with `drop`."""
 
     def phase(self, title: str) -> None:
         """Begin a phase."""
@@ -23,6 +25,9 @@ class Progress(Protocol):
 
     def finish(self) -> None:
         """End the last phase."""
+
+    def drop(self) -> None:
+        """Give the last phase up, if it has not ended."""
 
 
 class Silent:
@@ -35,6 +40,9 @@ class Silent:
         """Nothing."""
 
     def finish(self) -> None:
+        """Nothing."""
+
+    def drop(self) -> None:
         """Nothing."""
 
 
@@ -59,6 +67,10 @@ class Plain:
         """Print how long the phase took."""
         if self._title:
             print(f"{self._title}: {time.monotonic() - self._begun:.1f} s", file=self._stream, flush=True)
+        self._title = ""
+
+    def drop(self) -> None:
+        """Print nothing: the phase did not come to its end."""
         self._title = ""
 
 
@@ -91,9 +103,24 @@ class Rich:
     def finish(self) -> None:
         """Replace the live line by the phase's title and time."""
         if self._status is not None:
-            self._status.stop()
+            self.drop()
             self._console.print(f"[green]done[/green] {self._title} [dim]{time.monotonic() - self._begun:.1f} s[/dim]")
+
+    def drop(self) -> None:
+        """Take the live line away, and give the cursor back."""
+        if self._status is not None:
+            self._status.stop()
         self._status = None
+
+
+@contextmanager
+def shown(plain: bool) -> Iterator[Progress]:
+    """One for this terminal; whatever ends the block, no live line is left behind."""
+    progress = chosen(plain)
+    try:
+        yield progress
+    finally:
+        progress.drop()
 
 
 def chosen(plain: bool) -> Progress:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from kvscope.lab.errors import LabError
 from kvscope.probe.reader import RingError
-from kvscope.probe.recording import Writer
 from kvscope.probe.tap import Tap
+from kvscope.sources.standalone import one_file
 
 EVERY_S = 1.0
 # After the last answer the prefill engine still learns of its last transfers and frees their blocks.
@@ -23,7 +23,7 @@ def recording(run_dir: Path, path: Path) -> Iterator[Tap]:
     over = threading.Event()
     trouble: list[RingError] = []
     with path.open("wb") as file:
-        tap = Tap(run_dir, Writer(file))
+        tap = Tap(run_dir, one_file(file))
         drainer = threading.Thread(target=_drain, args=(tap, over, trouble), name="lab-recording")
         drainer.start()
         try:

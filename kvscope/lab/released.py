@@ -5,6 +5,7 @@ A few megabytes of a few hundred. They are what patches are carried to and check
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 import tempfile
@@ -15,6 +16,7 @@ from kvscope.lab.environment import VLLM, check_room, home, locked
 from kvscope.lab.errors import LabError
 from kvscope.lab.process import run_logged
 from kvscope.lab.progress import Progress
+from kvscope.model.errors import InputError
 from kvscope.vllm import patchset
 
 NEEDED_BYTES = 1 << 30
@@ -35,7 +37,10 @@ def others() -> list[str]:
 
 
 def fetched(release: str, progress: Progress) -> Path:
-    """The folder that holds that release's `vllm`, fetched unless it is there. LabError: it cannot be had."""
+    """The folder that holds that release's `vllm`, fetched unless it is there. LabError: it cannot be had. InputError:
+    it is no release."""
+    if not re.fullmatch(r"\d+(\.\w+)+", release, re.ASCII):
+        raise InputError(f"{release!r} is no release of vLLM; write it like {VLLM}")
     target = folder(release)
     with locked(target):
         if not target.exists():

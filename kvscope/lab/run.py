@@ -16,6 +16,7 @@ from kvscope.lab.load import LoadOptions, only_measured, plan
 from kvscope.lab.pair import Pair, PairOptions
 from kvscope.lab.progress import Progress
 from kvscope.lab.recording import recording
+from kvscope.model.counting import count
 from kvscope.model.errors import InputError
 
 RECORDING = "run.kvs"
@@ -41,10 +42,13 @@ class RunOptions:
         if self.router not in ROUTERS:
             raise InputError(f"the router is {' or '.join(ROUTERS)}, not {self.router!r}")
         Conduct(self.dispatch, self.hold_ms).checked(self.pair.connector)
-        plan(self.load)
         longest = max(length for length, _ in self.load.input_tokens) + self.load.output_tokens
         if longest > self.pair.model.positions:
             raise InputError(f"prompt and output take {longest} tokens, and the model has {self.pair.model.positions}")
+        plan(self.load)
+        for name, wish in (("decodes", self.pair.decodes), ("blocks", self.pair.blocks), ("lease", self.pair.lease_s)):
+            if wish is not None and wish < 1:
+                raise InputError(f"--{name} {wish}: choose 1 or more")
         return self
 
 
@@ -126,7 +130,7 @@ def quantile(values: Sequence[float], share: float) -> float:
 def seen_by_client(records: Sequence[ClientRecord]) -> str:
     """One line on what the client saw of the measured requests."""
     ttfts = [record.ttft_ns / 1e6 for record in records if record.ok and record.ttft_ns is not None]
-    line = f"the client: {len(ttfts)} of {len(records)} requests answered"
+    line = f"the client: {len(ttfts)} of {count(len(records), 'request')} answered"
     if ttfts:
         line += f"; TTFT median {quantile(ttfts, 0.5):.0f} ms, p90 {quantile(ttfts, 0.9):.0f} ms"
     return line

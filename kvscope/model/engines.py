@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,7 +61,7 @@ def gather_engines(processes: tuple[Process, ...]) -> Engines:
 
 def _names(engines: list[Process]) -> dict[str, int]:
     by_text = {engine.engine_id: index for index, engine in enumerate(engines) if engine.engine_id}
+    alike = Counter(engine.engine for engine in engines)
     for index, engine in enumerate(engines):
-        alike = sum(other.engine == engine.engine for other in engines)
-        by_text.setdefault(engine.engine, index if alike == 1 else NOT_TOLD)
+        by_text.setdefault(engine.engine, index if alike[engine.engine] == 1 else NOT_TOLD)
     return by_text

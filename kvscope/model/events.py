@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,6 +51,13 @@ class Process:
     """Records overwritten before reading began: older than anything that is here."""
     note: str = ""
     """Why this process is not instrumented, if it is not."""
+    ended: bool = False
+    """It was seen to run no more, and all that it wrote was read."""
+    off: bool = False
+    """It was switched off when it was last looked at."""
+    wall_ns: int | None = None
+    """What to add to a time of this process to get the time of day, ns since 1970, as its host's clocks stood when it
+    began; None where nobody told."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +69,21 @@ class Events:
     processes: tuple[Process, ...]
     texts: dict[int, str]
     """key (low 64 bits) -> text"""
+    impossible: int = 0
+    """Records besides that cannot be events, and are not kept."""
 
     def __len__(self) -> int:
         return len(self.rows)
+
+
+_RAW = np.dtype((np.void, EVENT.itemsize))
+
+
+def stacked(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """Rows (dtype EVENT) one after the other, copied as bytes: field by field it takes five times as long."""
+    return np.concatenate([np.ascontiguousarray(part).view(_RAW) for part in parts]).view(EVENT)
+
+
+def picked(rows: np.ndarray, which: np.ndarray) -> np.ndarray:
+    """Some of the rows (dtype EVENT), by a bool mask or indices; copied as bytes, too: fifteen times as fast."""
+    return np.asarray(np.ascontiguousarray(rows).view(_RAW)[which].view(EVENT))

@@ -23,6 +23,8 @@ class State(StrEnum):
     """No first token and no end yet; `last_moment` and `age_ns` say where it stands."""
     UNMATCHED = "unmatched"
     """A leg that ended and whose other leg was never seen, though that engine is not known to be dark."""
+    UNALIGNED = "unaligned"
+    """Nothing is missing, but its moments lie on clocks of several hosts that nothing aligned: no time across them."""
 
 
 STATES: tuple[State, ...] = tuple(State)
@@ -132,7 +134,7 @@ class RequestSplit:
     idle_ns: int | None = None
     """Of an unfinished request: from its last moment to the latest event of the whole set."""
     marks: tuple[str, ...] = ()
-    """clock_step, recompute, stale_match, shared_prefill, preempted, order_violation, retried"""
+    """clock_step, recompute, stale_match, shared_prefill, preempted, order_violation, retried, unaligned"""
     knew_peer: bool | None = None
     """Whether the decode leg was dispatched knowing the prefill leg's outcome; None without two legs."""
     stamps: tuple[Stamp, ...] = ()
@@ -161,16 +163,25 @@ class Tally:
     """Came after their request had been closed (streaming only)."""
     out_of_bounds: int = 0
     """Unknown code, impossible time or unknown process."""
-    unmatched: int = 0
-    """Legs and router records that found no other half."""
+    strays: int = 0
+    """A router's records, and registrations (streaming only), that belong to no request that was seen. Requests of
+    which one leg was never seen are not among them: those are in the state `unmatched`."""
     ambiguous: int = 0
     """Joins refused because several candidates fitted."""
     order_violations: int = 0
     """Moments that lie after one that depends on them."""
     stale_matches: int = 0
+    cleanups: int = 0
+    """Queued by an API server to have another request's blocks freed: nobody asked for them, they are no requests."""
     evicted: int = 0
     """Requests given up to keep memory bounded (streaming only)."""
 
     def __add__(self, other: Tally) -> Tally:
+        return self._with(other, 1)
+
+    def __sub__(self, other: Tally) -> Tally:
+        return self._with(other, -1)
+
+    def _with(self, other: Tally, sign: int) -> Tally:
         names = self.__dataclass_fields__
-        return Tally(**{name: getattr(self, name) + getattr(other, name) for name in names})
+        return Tally(**{name: getattr(self, name) + sign * getattr(other, name) for name in names})

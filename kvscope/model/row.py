@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from kvscope.model.graph import ALL_NODES, BRANCHES, NODES, STAGE_OF
@@ -16,8 +18,7 @@ def request_split(splits: Splits, row: int) -> RequestSplit:
     """Everything the columns hold of one request."""
     shape, state = SHAPES[splits.shape[row]], STATES[splits.state[row]]
     exposed, hidden = _stages(splits.exposed[row]), _stages(splits.hidden[row])
-    undetermined = exposed.get("submit", 0) + exposed.get("poll_gap", 0)
-    classes = _classes(exposed, undetermined)
+    classes = class_bounds(exposed)
     pull = _pulled(splits, row)
     unfinished = state is State.UNFINISHED
     tpot = float(splits.tpot[row])
@@ -64,11 +65,21 @@ def request_split(splits: Splits, row: int) -> RequestSplit:
         failure=_failure(splits, row),
         last_moment=f"{LEGS[splits.last_moment[row, 0]]} {MOMENTS[splits.last_moment[row, 1]]}",
         age_ns=int(splits.age[row]) if unfinished else None,
-        idle_ns=splits.now - int(splits.last_moment[row, 2]) if unfinished else None,
+        idle_ns=int(splits.idle[row]) if unfinished else None,
         marks=tuple(name for bit, name in enumerate(MARKS) if splits.marks[row] >> bit & 1),
         knew_peer=None if splits.knew[row] < 0 else bool(splits.knew[row]),
         stamps=_stamps(splits, row, pull),
     )
+
+
+def class_bounds(exposed: Mapping[str, int]) -> dict[Class, Bounds]:
+    """ns by class, low and high, of ns by stage: coordination, transfer may each hold what is undetermined."""
+    undetermined = exposed.get("submit", 0) + exposed.get("poll_gap", 0)
+    bounds = {}
+    for cls in Class:
+        low = sum(exposed.get(stage.name, 0) for stage in STAGES if stage.cls is cls)
+        bounds[cls] = (low, low + undetermined * (cls in (Class.COORDINATION, Class.TRANSFER)))
+    return bounds
 
 
 def _known(value: np.int64) -> int | None:
@@ -77,14 +88,6 @@ def _known(value: np.int64) -> int | None:
 
 def _stages(ns: np.ndarray) -> dict[str, int]:
     return {stage.name: int(length) for stage, length in zip(STAGES, ns, strict=True) if length}
-
-
-def _classes(exposed: dict[str, int], undetermined: int) -> dict[Class, Bounds]:
-    bounds = {}
-    for cls in Class:
-        low = sum(exposed.get(stage.name, 0) for stage in STAGES if stage.cls is cls)
-        bounds[cls] = (low, low + undetermined * (cls in (Class.COORDINATION, Class.TRANSFER)))
-    return bounds
 
 
 def _pulled(splits: Splits, row: int) -> bool:

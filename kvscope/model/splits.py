@@ -9,6 +9,7 @@ import numpy as np
 
 from kvscope.model.events import Process
 from kvscope.model.graph import ALL_NODES, STAGE_INDEX
+from kvscope.model.membership import among
 from kvscope.model.requests import STATES, RequestSplit, State, Tally
 from kvscope.model.shapes import SHAPE_CODE
 from kvscope.model.stages import STAGES, Class
@@ -27,6 +28,7 @@ MARKS: tuple[str, ...] = (
     "shared_prefill",
     "preempted",
     "order_violation",
+    "unaligned",
 )
 DISPATCH_PARTS: tuple[str, ...] = ("reply", "router_hold", "hop")
 
@@ -100,6 +102,8 @@ class Splits:
     """(n, 3) i8: of the first failure leg code, reason code, and the key of a reason of the engine's own"""
     last_moment: np.ndarray
     """(n, 3) i8: leg code, moment code and time of the latest moment"""
+    behind: np.ndarray
+    """(n,) ns that the clock of the latest moment lies behind the one that `now` is on; 0 where one clock is all"""
     marks: np.ndarray
     """(n,) u2 bit i: MARKS[i]"""
 
@@ -142,8 +146,13 @@ class Splits:
 
     @property
     def age(self) -> np.ndarray:
-        """(n,) ns from origin, or the first moment seen, to `now`"""
-        return self.now - np.where(self.origin == UNKNOWN, self.last_moment[:, 2], self.origin)
+        """(n,) ns from origin, or the latest moment where that is not known, to `now`"""
+        return self.now - self.behind - np.where(self.origin == UNKNOWN, self.last_moment[:, 2], self.origin)
+
+    @property
+    def idle(self) -> np.ndarray:
+        """(n,) ns from the latest moment to `now`"""
+        return np.asarray(self.now - self.behind - self.last_moment[:, 2])
 
     @property
     def tpot(self) -> np.ndarray:
@@ -167,17 +176,30 @@ class Splits:
 
     def shaped(self, *names: str) -> np.ndarray:
         """(n,) bool: of one of these shapes"""
-        return np.isin(self.shape, [SHAPE_CODE[name] for name in names])
+        return among(self.shape, *(SHAPE_CODE[name] for name in names))
 
     def in_state(self, *states: State) -> np.ndarray:
         """(n,) bool: in one of these states"""
-        return np.isin(self.state, [STATES.index(state) for state in states])
+        return among(self.state, *(STATES.index(state) for state in states))
+
+    def marked(self, name: str) -> np.ndarray:
+        """(n,) bool: with this mark"""
+        return np.asarray((self.marks >> MARKS.index(name)) & 1 != 0)
 
     def select(self, rows: np.ndarray) -> Splits:
         """Some of the requests: a bool mask or indices. The tally stays whole."""
         chosen = np.flatnonzero(rows) if rows.dtype == bool else rows
-        columns = {name: getattr(self, name)[chosen] for name in COLUMNS}
+        where = _stretch(chosen)
+        columns = {name: getattr(self, name)[where] for name in COLUMNS}
         return replace(self, carves=_carves_of(self.carves, chosen, len(self)), **columns)
+
+
+def _stretch(chosen: np.ndarray) -> np.ndarray | slice:
+    """The same rows as a slice where they lie side by side: then nothing is copied."""
+    n = len(chosen)
+    if n and chosen[-1] - chosen[0] == n - 1 and (n < 3 or (np.diff(chosen) == 1).all()):
+        return slice(int(chosen[0]), int(chosen[-1]) + 1)
+    return chosen
 
 
 def _carves_of(carves: np.ndarray, chosen: np.ndarray, n: int) -> np.ndarray:
@@ -203,7 +225,9 @@ def concat(parts: Sequence[Splits]) -> Splits:
         shifted["row"] += offset
         carves.append(shifted)
         offset += len(part)
-    texts = {key: text for part in parts for key, text in part.texts.items()}
+    texts: dict[int, str] = {}
+    for part in parts:
+        texts |= part.texts
     tally = sum((part.tally for part in parts), Tally())
     now = max(part.now for part in parts)
     return Splits(carves=np.concatenate(carves), engines=engines, texts=texts, now=now, tally=tally, **columns)

@@ -20,6 +20,11 @@ class Class(StrEnum):
     def glyph(self) -> str:
         return GLYPHS[self]
 
+    @property
+    def short(self) -> str:
+        """For narrow columns, and to type."""
+        return SHORT[self]
+
 
 GLYPHS = {
     Class.FRONTEND: ":",
@@ -28,6 +33,15 @@ GLYPHS = {
     Class.COORDINATION: "#",
     Class.TRANSFER: ">",
     Class.UNDETERMINED: "?",
+}
+
+SHORT = {
+    Class.FRONTEND: "front",
+    Class.COMPUTE_WAIT: "wait",
+    Class.COMPUTE_RUN: "run",
+    Class.COORDINATION: "coord",
+    Class.TRANSFER: "xfer",
+    Class.UNDETERMINED: "undet",
 }
 
 

@@ -6,6 +6,7 @@ import mmap
 import os
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,10 @@ from kvscope.probe import layout
 from kvscope.probe.reader import RingError, RingFile, is_own, list_rings, mapped
 
 UNBORN_S = 60
+
+
+class Refused(RingError):
+    """A ring file that may not be written or removed."""
 
 
 @dataclass(frozen=True)
@@ -25,13 +30,20 @@ class Changed:
     was_on: bool
 
 
-def switch(run_dir: Path, engine: str | None, on: bool) -> list[Changed]:
+def switch(run_dir: Path, engine: str | None, on: bool, faults: list[RingError] | None = None) -> list[Changed]:
     """Set the control words of an engine's living processes (by name, or pid), or of all. They obey at once.
 
-    Raises RingError if one may not be written.
+    A file that cannot be read or may not be written is added to `faults`, and the others are switched all the same.
+    Where no list is given, the unreadable are passed over, and Refused is raised for what may not be written.
     """
-    chosen = [ring for ring in list_rings(run_dir, []) if ring.alive and _is_meant(ring, engine)]
-    return [_set(ring, on) for ring in chosen]
+    changed, refused = list[Changed](), list[RingError]()
+    for ring in list_rings(run_dir, [] if faults is None else faults):
+        try:
+            changed += [_set(ring, on)] if ring.alive and _is_meant(ring, engine) else []
+        except Refused as error:
+            refused.append(error)
+    _tell(refused, faults)
+    return changed
 
 
 def restore(changed: Iterable[Changed]) -> None:
@@ -51,21 +63,36 @@ def _restored(each: Changed) -> RingError | None:
     return None
 
 
-def remove_dead(run_dir: Path, older_than_s: float = 0) -> list[Path]:
-    """Remove the ring files of dead processes whose last record is at least so old; returns them."""
-    dead = [ring.path for ring in list_rings(run_dir, []) if not ring.alive and ring.quiet_s() >= older_than_s]
-    for path in dead:
-        _unlink(path)
-    return dead + _remove_unborn(run_dir)
+def remove_dead(run_dir: Path, older_than_s: float = 0, faults: list[RingError] | None = None) -> list[Path]:
+    """Remove the ring files of dead processes whose last record is at least so old; returns them. `faults` as above."""
+    rings = list_rings(run_dir, [] if faults is None else faults)
+    dead = [ring.path for ring in rings if not ring.alive and ring.quiet_s() >= older_than_s]
+    removed, refused = list[Path](), list[RingError]()
+    for path in (*dead, *_unborn(run_dir)):
+        try:
+            path.unlink(missing_ok=True)
+            removed.append(path)
+        except OSError as error:
+            refused.append(Refused(f"{path}: cannot be removed: {error.strerror}"))
+    _tell(refused, faults)
+    return removed
 
 
-def _remove_unborn(run_dir: Path) -> list[Path]:
+def _unborn(run_dir: Path) -> list[Path]:
     """What a process left that was killed while it made its file, which takes no more than a moment."""
     before = time.time() - UNBORN_S
-    left = [path for path in run_dir.glob(".*.ring.new") if path.stat().st_mtime < before]
-    for path in left:
-        _unlink(path)
-    return left
+    found = []
+    for path in run_dir.glob(".*.ring.new"):
+        with suppress(FileNotFoundError):  # born since it was listed
+            found += [path] if path.stat().st_mtime < before else []
+    return found
+
+
+def _tell(refused: list[RingError], faults: list[RingError] | None) -> None:
+    if refused and faults is None:
+        raise refused[0]
+    if faults is not None:
+        faults += refused
 
 
 def _is_meant(ring: RingFile, engine: str | None) -> bool:
@@ -80,7 +107,7 @@ def _set(ring: RingFile, on: bool) -> Changed:
             words[layout.HEADER_WORD["self_off"]] = 0
         words[layout.HEADER_WORD["control"]] = int(on)
     except OSError as error:
-        raise RingError(f"{ring.path}: cannot be switched: {error.strerror}; run as the user of the engine") from None
+        raise Refused(f"{ring.path}: cannot be switched: {error.strerror}; run as the user of the engine") from None
     return Changed(ring.path, header.pid, ring.engine, header.on)
 
 
@@ -92,10 +119,3 @@ def _header_words(path: Path) -> memoryview:
     finally:
         if not is_own(path):
             os.close(fd)
-
-
-def _unlink(path: Path) -> None:
-    try:
-        path.unlink(missing_ok=True)
-    except OSError as error:
-        raise RingError(f"{path}: cannot be removed: {error.strerror}") from None

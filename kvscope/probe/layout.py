@@ -122,5 +122,6 @@ FLAG_RECOMPUTE = 2
 FLAG_REMOTE_PREFILL = 4  # queued: the router asked for a remote prefill
 FLAG_REMOTE_DECODE = 8  # queued: the router asked to hand over
 FLAG_AGAIN = 16  # queued again after the first time, e.g. preempted
+FLAG_CLEANUP = 32  # queued by the API server, to be aborted at once: another request's blocks are to be freed
 
 NO_KEY = bytes(16)

@@ -11,6 +11,7 @@ from time import monotonic_ns
 from typing import Any
 
 from kvscope.probe import layout, ring
+from kvscope.probe.ids import Ids
 from kvscope.probe.vocabulary import THREADS
 
 ERRORS_ALLOWED = 100
@@ -21,22 +22,27 @@ WORD = layout.HEADER_WORD
 _pack_text = layout.TEXT_BODY.pack_into
 
 
-class Keys(dict[str | None, bytes]):
+class Keys(dict[str | tuple[str] | None, bytes]):
     """Texts this thread has told, each with its 16-byte key. Asking for the key of another tells it.
 
+    A text is a request's id, and is told as `ids` has it; in a tuple it is something else, and is told as it is.
     Emptied after half a texts ring, so that it is bounded and every text in use is still in the ring.
     """
 
-    __slots__ = ("_bodies", "_half", "_left", "_most", "_sequences", "_take", "_untold")
+    __slots__ = ("_bodies", "_half", "_ids", "_left", "_most", "_sequences", "_take", "_untold")
 
-    def __init__(self, texts: ring.Ring, untold: memoryview) -> None:
+    def __init__(self, texts: ring.Ring, untold: memoryview, ids: Ids | None = None) -> None:
         super().__init__({None: layout.NO_KEY})
+        self._ids = ids
         self._take, self._bodies, self._sequences, self._untold = texts.take, texts.bodies, texts.sequences, untold
         self._most, self._half = texts.capacity - layout.GUARD, texts.capacity // 2
         self._left = self._half
 
-    def __missing__(self, text: str) -> bytes:
-        raw, key = encoded(text)
+    def __missing__(self, text: str | tuple[str]) -> bytes:
+        if isinstance(text, tuple):
+            raw, key = encoded(text[0])
+        else:
+            raw, key = encoded(text) if self._ids is None else self._ids.told(text)
         chunks = len(raw) // layout.TEXT_CHUNK + 1
         self._left -= chunks
         if self._left < 0:
@@ -173,7 +179,8 @@ class Process:
             try:
                 self._untold = False
                 room = layout.STARTED_BYTES - layout.STARTED_PREFIX_BYTES
-                self.file.write_started(fitted(dict(self._started), room))
+                hidden = {"ids": self.file.ids.mode} if self.file.ids else {}
+                self.file.write_started(fitted(self._started | hidden, room))
                 self.file.write_missed(sum(list(self._missed.values())))
             finally:
                 self._telling.release()
@@ -192,7 +199,9 @@ class Process:
         file.words[WORD["errors"]] = count
         if count >= self._too_many and file.control[0]:
             self._too_many = count + ERRORS_ALLOWED  # whoever switches it on again gets as many
-            reason = f"{count} internal errors, the last one {type(error).__name__}: {error}"
+            # Where ids are not to be written, no words of an error are: they may hold one.
+            words = type(error).__name__ if file.ids else f"{type(error).__name__}: {error}"
+            reason = f"{count} internal errors, the last one {words}"
             file.write_text(layout.SELF_OFF_AT, layout.SELF_OFF_BYTES, reason)
             file.words[WORD["self_off"]] = 1
             file.control[0] = 0

@@ -1,8 +1,7 @@
 """Reading ring files, of the living and of the dead, while their writers go on.
 
-A ring is copied, then its head is found again; what the writer may have been inside of meanwhile is left
-out, and each record must carry the sequence that its place asks for. So a torn record is never taken, and
-what was overwritten unread is counted exactly.
+A ring is copied, then its head is found again; what the writer may have been inside of meanwhile is left out, and each
+record must carry the sequence that its place asks for. So none is taken torn, and what was overwritten is counted.
 """
 
 from __future__ import annotations
@@ -12,16 +11,18 @@ import fcntl
 import json
 import mmap
 import os
+import stat
 import struct
 import sys
 import time
 import weakref
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kvscope.probe import layout, ring
+from kvscope.probe.run_dir import why_unreadable
 from kvscope.probe.vocabulary import THREADS
 
 SIZE, WORDS, GUARD = layout.RECORD_BYTES, layout.RECORD_WORDS, layout.GUARD
@@ -124,6 +125,8 @@ class Segment:
                 raise ValueError(f"the segment at byte {at} has impossible sizes")
         if magic != layout.SEGMENT_MAGIC:
             raise ValueError(f"the segment at byte {at} has a wrong magic")
+        self.at = at
+        """Where it lies in the file: in one file, its name."""
         self._words, self._name = words, view[at + layout.THREAD_NAME_AT :][: layout.THREAD_NAME_BYTES]
         self.events = Ring(view, at + events_at, events)
         self._texts = Ring(view, at + texts_at, texts)
@@ -138,6 +141,11 @@ class Segment:
     def name(self) -> str:
         """That thread's own name."""
         return _text(self._name)
+
+    @property
+    def tid(self) -> int:
+        """Its number, as its own process sees it."""
+        return self._words[layout.SEGMENT_WORD["tid"]]
 
     def drain(self, cursor: int, final: bool = False) -> tuple[bytes, int, int]:
         """(whole records, for numpy.frombuffer; the next cursor; records lost before or between them).
@@ -221,7 +229,8 @@ class RingFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            # Not waiting: what is named like a ring and is a pipe would never open.
+            self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
             if not is_own(path):
                 weakref.finalize(self, os.close, self._fd)
             self._segments: dict[int, Segment] = {}
@@ -231,7 +240,10 @@ class RingFile:
         _check(path, self._view)
 
     def _map(self) -> None:
-        size = os.fstat(self._fd).st_size
+        found = os.fstat(self._fd)
+        size = found.st_size
+        if not stat.S_ISREG(found.st_mode):
+            raise RingError(f"{self.path}: not a file")
         if size < layout.SEGMENTS_AT:
             raise RingError(f"{self.path}: {size} bytes is too short for a ring file")
         self._view = mapped(self.path, self._fd, size, mmap.ACCESS_READ)
@@ -263,15 +275,8 @@ class RingFile:
     def _is_own(self) -> bool:
         """One's own lock is no obstacle to oneself, so it is not reported."""
         header = self.header
-        return (
-            is_own(self.path)
-            and (header.pid, header.start_ticks)
-            == (
-                os.getpid(),
-                ring.start_ticks(),
-            )
-            and header.boot_id == ring.boot_id()
-        )
+        this = (os.getpid(), ring.start_ticks(), ring.boot_id())
+        return is_own(self.path) and (header.pid, header.start_ticks, header.boot_id) == this
 
     @property
     def started(self) -> dict[str, Any]:
@@ -329,16 +334,11 @@ class RingFile:
         return _text(self._view[at : at + size])
 
 
+# fmt: off
 _PLAIN_WORDS = (
-    "pid",
-    "start_ticks",
-    "monotonic_ns",
-    "realtime_ns",
-    "clock_error_ns",
-    "stated_bytes",
-    "errors",
-    "untold",
+    "pid", "start_ticks", "monotonic_ns", "realtime_ns", "clock_error_ns", "stated_bytes", "errors", "untold",
 )
+# fmt: on
 
 
 def list_rings(run_dir: Path, faults: list[RingError] | None = None, known: Container[Path] = ()) -> list[RingFile]:
@@ -346,11 +346,15 @@ def list_rings(run_dir: Path, faults: list[RingError] | None = None, known: Cont
 
     A file that cannot be read is added to `faults`, or raised when no list is given.
     """
+    return open_rings((path for path in ring_paths(run_dir) if path not in known), faults)
+
+
+def open_rings(paths: Iterable[Path], faults: list[RingError] | None = None) -> list[RingFile]:
+    """Those of the files that are still there. `faults`: as for `list_rings`."""
     rings = []
-    for path in _ring_paths(run_dir):
+    for path in paths:
         try:
-            if path not in known:
-                rings.append(RingFile(path))
+            rings.append(RingFile(path))
         except RingError as error:
             if not path.exists():
                 continue  # removed since it was listed
@@ -360,18 +364,14 @@ def list_rings(run_dir: Path, faults: list[RingError] | None = None, known: Cont
     return rings
 
 
-def _ring_paths(run_dir: Path) -> Iterator[Path]:
+def ring_paths(run_dir: Path) -> list[Path]:
+    """Where the ring files of a run directory are, sorted; none if it does not exist. RingError: it cannot be read."""
     try:
-        yield from sorted(path for path in run_dir.iterdir() if path.suffix == ".ring" and path.name[0] != ".")
+        return sorted(path for path in run_dir.iterdir() if path.suffix == ".ring" and path.name[0] != ".")
     except FileNotFoundError:
-        return
-    except PermissionError:
-        uid = run_dir.stat().st_uid
-        raise RingError(
-            f"{run_dir} belongs to another user (uid {uid}): run as that user, or start its engines with KVSCOPE_GROUP"
-        ) from None
-    except NotADirectoryError:
-        raise RingError(f"{run_dir} is not a directory") from None
+        return []
+    except OSError as error:
+        raise RingError(why_unreadable(run_dir, error)) from None
 
 
 def _check(path: Path, view: memoryview) -> None:
@@ -393,6 +393,8 @@ def _text(field: memoryview) -> str:
 def _json_object(raw: bytes) -> dict[str, Any]:
     try:
         found = json.loads(raw or b"{}")
-    except ValueError:
+        if b"\\ud" in raw.lower():  # may be half a character: a name in bytes of no encoding, which no page takes
+            found = json.loads(json.dumps(found, ensure_ascii=False).encode(errors="replace"))
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from time import monotonic_ns
 from typing import Any, TypeAlias
 
-from kvscope.probe import layout
+from kvscope.probe import ids, layout
 from kvscope.probe.process import Keys, Process, Seat, encoded
 from kvscope.probe.vocabulary import THREAD_CODE, UNKNOWN
 
@@ -35,6 +35,10 @@ State: TypeAlias = tuple[memoryview, Callable[[], tuple[int, int, int]], memoryv
 
 SILENT = os.environ.get("KVSCOPE") == "off"
 """Then nothing is recorded, ever, and there is no file: patched files call tracepoints without the plugin too."""
+
+
+IDS_KEPT = os.environ.get(ids.MODE, "") in ("", ids.KEEP)
+"""Then an id and any other text are told alike, and share the keys."""
 
 
 class Here(threading.local):
@@ -133,7 +137,7 @@ def text(value: str | None) -> int:
     try:
         if value is None or not state[0][0]:
             return UNKNOWN
-        low: int = _low64(state[4][value])[0]
+        low: int = _low64(state[4][value if IDS_KEPT else (value,)])[0]
         return low
     except Exception as error:  # noqa: BLE001
         fault(error)
@@ -168,6 +172,11 @@ def note_uninstrumented(reason: str) -> None:
         _process.note(reason)
 
 
+def silence() -> None:
+    """Record nothing in this process, unless a thread of it has begun to; a forked child begins anew."""
+    Here.control = (0,)
+
+
 def set_main_role(name: str) -> None:
     """Say which of `vocabulary.THREADS` the main thread is. Unknown names count as unknown."""
     global _main_role
@@ -180,8 +189,9 @@ def set_role(name: str) -> None:
     """Say which of `vocabulary.THREADS` the calling thread is."""
     here.role = THREAD_CODE.get(name, 0)
     state: State | None = getattr(here, "state", None)
-    if state:
+    if state and here.seat.segment:
         here.state = (*state[:-1], here.role)
+        here.seat.segment.name(threading.current_thread(), here.role)
 
 
 def _begin(events: int) -> State | None:
@@ -216,7 +226,7 @@ def _begun(events: int) -> State | None:
 def _state(seat: Seat, role: int) -> State:
     assert seat.segment is not None
     events = seat.segment.events
-    keys = Keys(seat.segment.texts, seat.file.word("untold"))
+    keys = Keys(seat.segment.texts, seat.file.word("untold"), seat.file.ids)
     return (seat.file.control, events.take, events.bodies, events.sequences, keys, role)
 
 
@@ -235,6 +245,7 @@ def _forked() -> None:
     global _process
     with contextlib.suppress(Exception):
         here.__dict__.clear()
+        Here.control = (0,) if SILENT else (1,)
         _process = _process.child()
 
 

@@ -5,9 +5,13 @@
             u32 crc32 of the 16 bytes before; then the payload
     kinds   1 process   JSON, a later one of the same "process" number replacing an earlier one: who it is,
                         what it said of itself, its clock pair, what was lost so far
-            2 records   u32 process, u8 thread role, 3 bytes 0, u32 count; then zlib of the columns
+            2 records   u32 process, u8 thread role (0: of several), 3 bytes 0, u32 count; then zlib of the columns
             3 texts     zlib of, for each, 16-byte key, u32 length, UTF-8
             4 end       JSON: totals. A recording without it was cut, or is still being written
+            5 mark      JSON: the writer's clock, and how far it has read each ring: only where somebody follows
+                        while it is written, who can then tell the time, and go on from there after a break
+            6 head      JSON, at the beginning: which recording this is a part of, the how many-th, by which version,
+                        and the writer's clocks then
     All framing is little-endian.
 
 * Parts stand alone: a reader stops at the last whole one, and after a bad one looks for the next magic.
@@ -27,7 +31,7 @@ import sys
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import IO, Any, TypeAlias
+from typing import IO, Any, Protocol, TypeAlias
 
 from kvscope.probe import layout
 
@@ -40,15 +44,28 @@ PART_HEADER = struct.Struct("<4sB3xII")
 HEADER_CRC = struct.Struct("<I")
 PART_PREFIX = PART_HEADER.size + HEADER_CRC.size
 
-PROCESS, RECORDS, TEXTS, END = 1, 2, 3, 4
+PROCESS, RECORDS, TEXTS, END, MARK, HEAD = 1, 2, 3, 4, 5, 6
+SEVERAL = 0
+"""In place of a thread's role: the records are of more than one."""
 RECORDS_PREFIX = struct.Struct("<IB3xI")
 TEXT_PREFIX = struct.Struct("<16sI")
+
+SAID: dict[str, type] = {
+    **dict.fromkeys(("process", "pid", "start_ticks", "monotonic_ns", "realtime_ns", "segments"), int),
+    **dict.fromkeys(("errors", "refused", "lost", "earlier"), int),
+    **dict.fromkeys(("boot_id", "note"), str),
+    "started": dict,
+}
+"""What a reader needs of a process -> its type, where it is said."""
+LARGEST = 2**63
+"""No number that is said is as large: it would be no time, count or id of this world."""
 
 LEVEL = 4  # level 6 saves 3 % and takes twice the time
 READ_BYTES = 1 << 20
 SIZE = layout.RECORD_BYTES
 
 # A record is 8 bytes of sequence, 8 of time, two 16-byte keys, then numbers.
+_TIME = range(8, 16)
 _BEFORE_KEYS, _AFTER_KEYS = range(16), range(48, SIZE)
 _KEYS = struct.Struct(f"16x16s16s{len(_AFTER_KEYS)}x")
 
@@ -67,11 +84,11 @@ class ProcessPart:
 
 @dataclass(frozen=True)
 class RecordsPart:
-    """Records of one thread's ring, in order, as `layout` describes them."""
+    """Records of one thread's ring, in order, or of several, one after the other, as `layout` describes them."""
 
     process: int
     thread: int
-    """Code of the role of the ring's thread; each record carries its own too."""
+    """Code of the role of the ring's thread, or `SEVERAL`; each record carries its own too."""
     raw: bytes
 
 
@@ -89,15 +106,45 @@ class EndPart:
     info: dict[str, Any]
 
 
-Part: TypeAlias = ProcessPart | RecordsPart | TextsPart | EndPart
+@dataclass(frozen=True)
+class MarkPart:
+    """How far the writer had read, and when."""
+
+    info: dict[str, Any]
+    """`monotonic_ns`, `realtime_ns`, `boot_id` of the writer's host; `rings`, as `tap.Tap` goes on from them"""
+
+
+@dataclass(frozen=True)
+class HeadPart:
+    """What the file says of itself."""
+
+    info: dict[str, Any]
+    """As `heading.heading` makes it; a file of an earlier version has none."""
+
+
+Part: TypeAlias = ProcessPart | RecordsPart | TextsPart | EndPart | MarkPart | HeadPart
+
+
+class Target(Protocol):
+    """What a recording is written to."""
+
+    def write(self, data: bytes, /) -> object:
+        """Take it all."""
+
+    def flush(self) -> object:
+        """Let a reader see it."""
 
 
 class Writer:
     """Appends parts to a binary file, a pipe too; each is flushed, so that a reader sees whole ones."""
 
-    def __init__(self, file: IO[bytes]) -> None:
+    def __init__(self, file: Target) -> None:
         self._file = file
         file.write(FILE_HEADER.pack(FILE_MAGIC, VERSION, sys.byteorder == "big"))
+
+    def head(self, info: dict[str, Any]) -> None:
+        """Say what this file is: first of all."""
+        self._part(HEAD, json.dumps(info).encode())
 
     def process(self, process: int, info: dict[str, Any]) -> None:
         """Say who process number `process` is, or what has changed."""
@@ -119,6 +166,10 @@ class Writer:
     def end(self, info: dict[str, Any]) -> None:
         """Say that this is all. Leaves the file open."""
         self._part(END, json.dumps(info, default=str).encode())
+
+    def mark(self, info: dict[str, Any]) -> None:
+        """Say what time it is, and how far the rings have been read."""
+        self._part(MARK, json.dumps(info).encode())
 
     def _part(self, kind: int, payload: bytes) -> None:
         header = PART_HEADER.pack(PART_MAGIC, kind, len(payload), zlib.crc32(payload))
@@ -154,46 +205,64 @@ def from_columns(columns: bytes, count: int) -> bytes:
     return bytes(raw)
 
 
-class Parts(Iterator[Part]):
-    """The parts of a recording, in the order they were written; what was skipped is counted."""
+@dataclass(frozen=True)
+class Frame:
+    """A part as it lies in the file."""
+
+    at: int
+    """Where its payload begins in the file."""
+    kind: int
+    payload: bytes
+
+
+class Frames(Iterator[Frame]):
+    """The sound parts of a recording, packed, in the order they were written."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file, self._buffer = file, bytearray()
         self._source = self._read()
         self.bad = 0
-        """Stretches that were damaged or of an unknown kind, and skipped."""
+        """Stretches that were damaged, and skipped."""
         self.cut = False
         """Whether the file stopped inside a part."""
+        self.read = 0
+        """Bytes that were gone through."""
         _check_header(self._take(FILE_HEADER.size) or bytes(self._buffer))
 
-    def __next__(self) -> Part:
+    def __next__(self) -> Frame:
         return next(self._source)
 
-    def _read(self) -> Iterator[Part]:
+    def _read(self) -> Iterator[Frame]:
         while self._fill(PART_PREFIX):
             length = _payload_length(self._buffer)
             if length is None:
                 self._skip()
-                continue
-            if not self._fill(PART_PREFIX + length):
-                break
-            whole = self._take(PART_PREFIX + length)
-            part = _decoded(whole)
-            if part is None:
-                self.bad += 1
+            elif not self._fill(PART_PREFIX + length):
+                if self._buffer.find(PART_MAGIC, 1) < 0:
+                    break
+                self._skip()  # it lacks a stretch, and others lie where its end should be
+            elif (frame := self._frame(length)) is not None:
+                self._drop(PART_PREFIX + length)
+                yield frame
             else:
-                yield part
+                self._skip()
         self.cut = bool(self._buffer)
 
+    def _frame(self, length: int) -> Frame | None:
+        """The part at the buffer's start; None if its payload is not what it was."""
+        _, kind, _, crc = PART_HEADER.unpack_from(self._buffer)
+        payload = bytes(self._buffer[PART_PREFIX : PART_PREFIX + length])
+        return Frame(self.read + PART_PREFIX, kind, payload) if crc == zlib.crc32(payload) else None
+
     def _skip(self) -> None:
-        """Go to the next magic after this place."""
+        """Go to the next magic after this place, which may lie within what should have been here."""
         self.bad += 1
         while (at := self._buffer.find(PART_MAGIC, 1)) < 0:
-            del self._buffer[: 1 - len(PART_MAGIC)]
+            self._drop(len(self._buffer) - len(PART_MAGIC))  # its end may be the beginning of one
             if not self._fill(len(self._buffer) + 1):
-                self._buffer.clear()
+                self._drop(len(self._buffer))
                 return
-        del self._buffer[:at]
+        self._drop(at)
 
     def _fill(self, size: int) -> bool:
         while len(self._buffer) < size:
@@ -207,13 +276,58 @@ class Parts(Iterator[Part]):
         if not self._fill(size):
             return b""
         taken = bytes(self._buffer[:size])
-        del self._buffer[:size]
+        self._drop(size)
         return taken
+
+    def _drop(self, size: int) -> None:
+        del self._buffer[:size]
+        self.read += size
+
+
+class Parts(Iterator[Part]):
+    """The parts of a recording, in the order they were written; what was skipped is counted."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._frames = Frames(file)
+        self._unreadable = 0
+
+    @property
+    def bad(self) -> int:
+        """Stretches that were damaged or of an unknown kind, and skipped."""
+        return self._frames.bad + self._unreadable
+
+    @property
+    def cut(self) -> bool:
+        """Whether the file stopped inside a part."""
+        return self._frames.cut
+
+    def __next__(self) -> Part:
+        for frame in self._frames:
+            part = unpacked(frame.kind, frame.payload)
+            if part is not None:
+                return part
+            self._unreadable += 1
+        raise StopIteration
 
 
 def parts(file: IO[bytes]) -> Parts:
     """Read a recording, from a file or a pipe. Raises RecordingError if it is none."""
     return Parts(file)
+
+
+def times(payload: bytes) -> tuple[int, bytes]:
+    """(process, the native i8 time of each record) of a records part, little more of which is unpacked.
+
+    Raises ValueError, struct.error or zlib.error where the part is not what it says.
+    """
+    process, _, count = RECORDS_PREFIX.unpack_from(payload)
+    columns = zlib.decompressobj().decompress(payload[RECORDS_PREFIX.size :], _TIME.stop * count)
+    if len(columns) != _TIME.stop * count:
+        raise ValueError("there are fewer records than their count says")
+    found = bytearray(8 * count)
+    for at in _TIME:
+        found[at - _TIME.start :: 8] = columns[at * count : (at + 1) * count]
+    return process, bytes(found)
 
 
 def _check_header(raw: bytes) -> None:
@@ -234,11 +348,8 @@ def _payload_length(buffer: bytearray) -> int | None:
     return int(length) if sound else None
 
 
-def _decoded(whole: bytes) -> Part | None:
-    _, kind, _, crc = PART_HEADER.unpack_from(whole)
-    payload = whole[PART_PREFIX:]
-    if crc != zlib.crc32(payload):
-        return None
+def unpacked(kind: int, payload: bytes) -> Part | None:
+    """What a sound part holds; None if it is of an unknown kind, or not what it says."""
     try:
         return _part(kind, payload)
     except (ValueError, KeyError, TypeError, struct.error, zlib.error):
@@ -247,14 +358,34 @@ def _decoded(whole: bytes) -> Part | None:
 
 def _part(kind: int, payload: bytes) -> Part | None:
     if kind == PROCESS:
-        info = json.loads(payload)
-        return ProcessPart(int(info["process"]), info)
+        info = _object(payload)
+        if not all(_is_said(info.get(name, of()), of) for name, of in SAID.items()):
+            raise ValueError("what is said of the process is not of the types it should be")
+        return ProcessPart(info["process"], info)
     if kind == RECORDS:
         process, thread, count = RECORDS_PREFIX.unpack_from(payload)
         return RecordsPart(process, thread, from_columns(zlib.decompress(payload[RECORDS_PREFIX.size :]), count))
     if kind == TEXTS:
         return TextsPart(list(_pairs(zlib.decompress(payload))))
-    return EndPart(json.loads(payload)) if kind == END else None
+    if kind == MARK:
+        return MarkPart(_object(payload))
+    if kind == HEAD:
+        return HeadPart(_object(payload))
+    return EndPart(_object(payload)) if kind == END else None
+
+
+def _is_said(value: object, of: type) -> bool:
+    return isinstance(value, of) and (not isinstance(value, int) or -LARGEST <= value < LARGEST)
+
+
+def _object(payload: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(payload)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    if not isinstance(found, dict):
+        raise ValueError("an object is expected")
+    return found
 
 
 def _pairs(raw: bytes) -> Iterator[tuple[bytes, str]]:

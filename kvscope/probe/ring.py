@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from kvscope.probe import layout
+from kvscope.probe.ids import from_environment
 
 WORD = layout.HEADER_WORD
 GRANULE = max(mmap.ALLOCATIONGRANULARITY, 4096)
@@ -91,6 +92,8 @@ class ProcessFile:
         self.directory = directory
         group = _group_id()
         open_directory(directory, group)
+        self.ids = from_environment(directory)
+        """How request ids are written; None: as they are."""
         self.path = directory / f"{os.getpid()}-{start_ticks()}-{os.urandom(3).hex()}.ring"
         self._fd, page = _create(self.path, group)
         self._maps = [page]

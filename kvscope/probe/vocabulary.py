@@ -105,6 +105,9 @@ REASONS: tuple[str, ...] = (
     "load_failed",
 )
 
+# Of these, why something failed.
+FAILURES: tuple[str, ...] = REASONS[REASONS.index("handshake_setup_failed") :]
+
 # Whether blocks go P -> D (the handoff) or D -> P (the return read of a later turn).
 DIRECTIONS: tuple[str, ...] = ("none", "to_decode", "to_prefill")
 
@@ -112,8 +115,9 @@ DIRECTIONS: tuple[str, ...] = ("none", "to_decode", "to_prefill")
 UNKNOWN = -(2**63)
 
 VALUES: dict[str, tuple[str, ...]] = {
+    "received": ("traceparent",),
     "arrived": ("wall_ns",),
-    "queued": ("tokens", "direction", "turn", "peer_engine"),
+    "queued": ("tokens", "direction", "turn", "peer_engine", "traceparent"),
     "scheduled": ("tokens", "cached"),
     "chunk": ("tokens",),
     "computed": ("tokens", "blocks"),
@@ -143,6 +147,9 @@ VALUES: dict[str, tuple[str, ...]] = {
     "step": ("begin", "requests", "tokens", "connector_ns", "folded"),
     "load": ("waiting", "running", "held", "free_blocks"),
 }
+
+# Values that are texts: an engine's id or stable name, an engine's own words, the span that a request came under.
+TEXT_VALUES = frozenset(("peer_engine", "reason_text", "traceparent"))
 
 MOMENT_CODE: dict[str, int] = {name: code for code, name in enumerate(MOMENTS)}
 LEG_CODE: dict[str, int] = {name: code for code, name in enumerate(LEGS)}

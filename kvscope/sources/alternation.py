@@ -77,12 +77,15 @@ class Switch:
 
     def set(self, on: bool) -> None:
         """Switch them all."""
+        faults: list[RingError] = []
         try:
-            changed = control.switch(self._run_dir, self._engine, on)
+            changed = control.switch(self._run_dir, self._engine, on, faults)
         except RingError as error:
             raise InputError(str(error)) from None
         for each in changed:
             self._found.setdefault(each.path, each)
+        if refused := [str(fault) for fault in faults if isinstance(fault, control.Refused)]:
+            raise InputError("; ".join(refused))
         if not changed:
             raise self._nobody()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from kvscope.model.events import Events, Process
 from kvscope.sources.records import RECORD, Rows, low64, process_of, to_rows, unrecorded
+from kvscope.sources.routers.log import RouterLog
 
 Identity = tuple[str, ...]
 
@@ -23,14 +24,9 @@ class Seen:
     """dtype RECORD"""
 
     @property
-    def published(self) -> int:
-        """Records that its rings had taken when this source last looked."""
-        return sum(len(part) for part in self.parts) + int(self.info.get("lost", 0)) + self.earlier
-
-    @property
-    def earlier(self) -> int:
-        """Of those, what was overwritten before this source began to read."""
-        return int(self.info.get("earlier", 0))
+    def held(self) -> int:
+        """Records of it that are in this source."""
+        return sum(map(len, self.parts))
 
 
 class Gathering:
@@ -42,6 +38,8 @@ class Gathering:
         self._texts: dict[int, str] = {}
         self.duplicates = 0
         """Records that more than one source held. Known once `events` was called."""
+        self.routers: list[RouterLog] = []
+        """What other projects' routers wrote: put among the events once it is known what clocks those are on."""
 
     def process(self, info: Mapping[str, Any]) -> Seen:
         """A process of the source now being read, by what is said of it there."""
@@ -72,7 +70,9 @@ class Gathering:
             rows[-1]["process"] += len(processes)
             processes += other.processes
         texts = {key: text for other in self._others for key, text in other.texts.items()}
-        return Events(np.concatenate(rows) if len(rows) > 1 else rows[0], tuple(processes), texts | self._texts)
+        impossible = sum(other.impossible for other in self._others)
+        every = np.concatenate(rows) if len(rows) > 1 else rows[0]
+        return Events(every, tuple(processes), texts | self._texts, impossible)
 
     def _merged(self, seen: list[Seen]) -> tuple[list[Rows], Process]:
         if len(seen) == 1:
@@ -80,11 +80,23 @@ class Gathering:
         found = np.concatenate([np.empty(0, RECORD), *(part for each in seen for part in each.parts)])
         distinct = without_twins(found)
         self.duplicates += len(found) - len(distinct)
-        newest = max(seen, key=lambda each: each.published)
-        # What one source missed, another may have caught.
-        earlier = min(each.earlier for each in seen)
-        lost = max(newest.published - earlier - len(distinct), 0) + max(unrecorded(each.info) for each in seen)
-        return [distinct], replace(process_of(newest.info), lost=lost, earlier=earlier)
+        return [distinct], merged([each.info for each in seen], [each.held for each in seen], len(distinct))
+
+
+def merged(infos: Sequence[Mapping[str, Any]], held: Sequence[int], distinct: int) -> Process:
+    """One process of which several sources tell. `held`: records in each of them; `distinct`: in all together."""
+    if len(infos) == 1:
+        return process_of(infos[0])
+    begun = [int(info.get("earlier", 0)) for info in infos]
+    published = [
+        count + int(info.get("lost", 0)) + before for info, count, before in zip(infos, held, begun, strict=True)
+    ]
+    # Of those that saw as much as any, one that saw it end, else the one named last.
+    newest = max(reversed(range(len(infos))), key=lambda each: (published[each], infos[each].get("alive") is False))
+    # What one source missed, another may have caught.
+    earlier = min(begun)
+    lost = max(published[newest] - earlier - distinct, 0) + max(map(unrecorded, infos))
+    return replace(process_of(infos[newest]), lost=lost, earlier=earlier)
 
 
 def identity(info: Mapping[str, Any]) -> Identity:

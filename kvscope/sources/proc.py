@@ -12,11 +12,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from kvscope.probe import regular
+
 PROC = Path("/proc")
 
 _TITLE = re.compile(r"^(?P<prefix>\S+)::(?P<name>EngineCore|Worker|APIServer|DPCoordinator)(?P<rest>\S*)")
 _SERVER = re.compile(r"\0-m\0vllm\.entrypoints|^([^\0]*\0)?([^\0]*/)?vllm\0serve\0")
 _ROLES = {"EngineCore": "core", "Worker": "worker", "APIServer": "api", "DPCoordinator": "coordinator"}
+_LISTENING = "0A"
 _SITE = re.compile(r"\s(/\S*?/(?:site|dist)-packages)/")
 
 
@@ -40,6 +43,8 @@ class HostProcess:
     """The site-packages that it runs from, in its own file system."""
     time_namespace: str | None
     denied: tuple[str, ...] = ()
+    age_s: float | None = None
+    """How long ago it was started; None where it cannot be told."""
 
 
 def vllm_processes(root: Path = PROC) -> list[HostProcess]:
@@ -108,7 +113,25 @@ def _read(root: Path, pid: int, role: str, command: str) -> HostProcess | None:
         site=_site(maps or ""),
         time_namespace=time_namespace(root, pid),
         denied=tuple(name for name, read in (("environ", environ), ("maps", maps)) if read is None),
+        age_s=_age(root, int(stat.rpartition(")")[2].split()[19])),
     )
+
+
+def listens(root: Path, pid: int) -> bool | None:
+    """Whether the process holds a TCP socket that connections are taken from. None: its sockets may not be seen."""
+    folder = root / str(pid)
+    tables = [table for name in ("tcp", "tcp6") if (table := _text(folder / "net" / name)) is not None]
+    try:
+        held = {os.readlink(folder / "fd" / name) for name in os.listdir(folder / "fd")}
+    except OSError:
+        return None
+    rows = [line.split() for table in tables for line in table.splitlines()[1:]]
+    return any(row[3] == _LISTENING and f"socket:[{row[9]}]" in held for row in rows) if tables else None
+
+
+def _age(root: Path, start_ticks: int) -> float | None:
+    uptime = _text(root / "uptime")
+    return float(uptime.split()[0]) - start_ticks / os.sysconf("SC_CLK_TCK") if uptime else None
 
 
 def parse_environ(text: str) -> dict[str, str]:
@@ -137,6 +160,6 @@ def _site(maps: str) -> Path | None:
 
 def _text(path: Path) -> str | None:
     try:
-        return path.read_bytes().decode("utf-8", "replace")
+        return regular.read(path).decode("utf-8", "replace")
     except OSError:
         return None

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
+from kvscope.model.counting import count
 from kvscope.model.errors import InputError
 from kvscope.model.events import Events
-from kvscope.probe.recording import EndPart, ProcessPart, RecordingError, RecordsPart, TextsPart, parts
+from kvscope.probe.recording import (
+    SIZE,
+    EndPart,
+    HeadPart,
+    ProcessPart,
+    RecordingError,
+    RecordsPart,
+    TextsPart,
+    parts,
+)
 from kvscope.sources.gathering import Gathering, Seen
 from kvscope.sources.records import records
 
@@ -27,9 +38,9 @@ def read_into(gathering: Gathering, file: IO[bytes], name: str) -> list[str]:
     try:
         found = parts(file)
     except RecordingError as error:
-        raise InputError(f"{name}: {error}; read it with the kvscope that wrote it, or record anew") from None
+        raise refused(name, error) from None
     seen: dict[int, Seen] = {}
-    ended = False
+    ended, orphans, held, notes = False, 0, Holding(), list[str]()
     for part in found:
         match part:
             case ProcessPart(number, info):
@@ -39,17 +50,53 @@ def read_into(gathering: Gathering, file: IO[bytes], name: str) -> list[str]:
                     seen[number] = gathering.process(info)
             case RecordsPart(number, _, raw) if number in seen:
                 seen[number].parts.append(records(raw))
+                held.read += len(raw) // SIZE
             case RecordsPart():
-                found.bad += 1
+                orphans += 1
             case TextsPart(pairs):
                 gathering.texts(pairs)
-            case EndPart():
+            case EndPart(info):
                 ended = True
-    return list(_faults(name, found.bad, found.cut, ended))
+                held.end(info)
+            case HeadPart(info):
+                notes += rounded(name, info)
+    return notes + list(faults(name, found.bad + orphans, found.cut, ended, held.missing))
 
 
-def _faults(name: str, bad: int, cut: bool, ended: bool) -> Iterator[str]:
+@dataclass
+class Holding:
+    """How many records a recording holds, and how many it says it does."""
+
+    read: int = 0
+    said: int = 0
+
+    def end(self, info: Mapping[str, Any]) -> None:
+        """What it says in the end."""
+        said = info.get("events")
+        self.said += said if isinstance(said, int) else 0
+
+    @property
+    def missing(self) -> int:
+        """Records that it should hold."""
+        return max(self.said - self.read, 0)
+
+
+def refused(name: str, error: RecordingError) -> InputError:
+    """What to tell a person of a file that is no recording, or of another version."""
+    return InputError(f"{name}: {error}; read it with the kvscope that wrote it, or record anew")
+
+
+def rounded(name: str, head: Mapping[str, Any]) -> list[str]:
+    """What has to be said of a recording that was made to be given away, by what it says of itself."""
+    sizes = f"{name} was shared: sizes in it (tokens, blocks, bytes, descriptors) are rounded, by a ninth at most"
+    return [sizes] if head.get("shared") == "rounded" else []
+
+
+def faults(name: str, bad: int, cut: bool, ended: bool, missing: int) -> Iterator[str]:
+    """Sentences on what is damaged or missing."""
     if bad:
         yield f"{name} is damaged: {bad} of its parts cannot be read, and their events are missing from every number"
+    elif missing:
+        yield f"{name} is damaged: {count(missing, 'event')} that it held when it was ended are not in it any more"
     if cut or not ended:
         yield f"{name} was not ended: it is still being written, or was cut; what it holds until there is used"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kvscope.model.moments import MOMENT
-from kvscope.probe.vocabulary import REASONS, STATES, THREADS, VALUES
-from kvscope.sources.jsonl import COMMON, FLAGS, TEXT_VALUES, VERSION
+from kvscope.probe.vocabulary import REASONS, STATES, TEXT_VALUES, THREADS, VALUES
+from kvscope.sources.jsonl import COMMON, FLAGS, PROCESS, VERSION, WHOLE
 
 BEGIN, END = "<!-- tables: made from the code, checked by a test -->", "<!-- end of tables -->"
 
@@ -15,6 +15,7 @@ VALUE_MEANING: dict[str, str] = {
     "tokens": "tokens: of the prompt (`queued`), in this step, or produced so far",
     "direction": "`to_decode`, or `to_prefill` for the read of a later turn",
     "turn": "turn of a conversation, where it is told",
+    "traceparent": "the span that it was asked under, as the HTTP header of that name has it",
     "peer_engine": "engine id, or stable name, of the engine at the other end",
     "cached": "tokens that need not be computed or moved",
     "blocks": "KV blocks",
@@ -55,8 +56,14 @@ def tables() -> str:
             _table(("moment", "leg", "mode", "meaning", "values"), moments),
             _table(("value", "meaning"), [(f"`{name}`", _meaning(name)) for name in VALUE_MEANING]),
             _table(("field", "words"), words),
+            _table(("of an object without a moment", "meaning"), [(f"`{name}`", what) for name, what in WHOLE.items()]),
+            _table(("field of `process`", "meaning"), [(_each(name), meaning) for name, meaning in PROCESS.items()]),
         )
     )
+
+
+def _each(names: str) -> str:
+    return _names(tuple(names.split(", ")))
 
 
 def _meaning(name: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import http.client
 import math
 import re
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
@@ -18,6 +19,11 @@ from urllib.parse import urlsplit
 from kvscope.model.errors import InputError
 
 TIMEOUT_S = 5.0
+"""For an answer to begin, and again for it to come."""
+MOST_BYTES = 64_000_000
+PIECE = 1 << 16
+SHOWN = 200
+"""Characters of a reason that an error shows."""
 
 QUANTITIES: Mapping[str, str] = {
     "ttft": "vllm:time_to_first_token_seconds",
@@ -84,7 +90,10 @@ Page = Mapping[str, Histogram]
 
 def scraped(url: str) -> Page:
     """What an engine says now. InputError: it cannot be reached, or is no vLLM."""
-    page = parsed(_fetched(url))
+    try:
+        page = parsed(_fetched(url))
+    except ValueError as error:
+        raise InputError(f"{url} answers with what is no metrics page: {error}") from None
     if "ttft" not in page:
         raise InputError(
             f"{url} answers, but not with vLLM's metrics (no {QUANTITIES['ttft']});"
@@ -94,7 +103,10 @@ def scraped(url: str) -> Page:
 
 
 def parsed(text: str) -> Page:
-    """The histograms in a page of Prometheus' text format; several engines on one page are added up."""
+    """The histograms in a page of Prometheus' text format; several engines on one page are added up.
+
+    ValueError: a figure is none.
+    """
     totals: dict[str, dict[str, float]] = {}
     buckets: dict[str, dict[float, float]] = {}
     for name, part, labels, value in _samples(text):
@@ -102,8 +114,8 @@ def parsed(text: str) -> Page:
             found = totals.setdefault(name, {"count": 0.0, "sum": 0.0})
             found[part] += value
         elif bound := _BOUND.search(labels):
-            of_name = buckets.setdefault(name, {})
-            of_name[float(bound[1])] = of_name.get(float(bound[1]), 0.0) + value
+            of_name, at = buckets.setdefault(name, {}), _figure(bound[1])
+            of_name[at] = of_name.get(at, 0.0) + value
     return {
         _NAMES[name]: Histogram(found["count"], found["sum"], tuple(sorted(buckets.get(name, {}).items())))
         for name, found in totals.items()
@@ -114,14 +126,28 @@ def _samples(text: str) -> Iterator[tuple[str, str, str, float]]:
     """(histogram, bucket|sum|count, labels, value) of the samples that belong to QUANTITIES."""
     for line in text.splitlines():
         if line.startswith("vllm:") and (found := _SAMPLE.match(line)) and found["name"] in _NAMES:
-            yield found["name"], found["part"], found["labels"] or "", float(found["value"])
+            value = _figure(found["value"])
+            if math.isinf(value):
+                raise ValueError(f"{found['name']}_{found['part']} is {value}")
+            yield found["name"], found["part"], found["labels"] or "", value
+
+
+def _figure(text: str) -> float:
+    value = float(text)
+    if math.isnan(value):
+        raise ValueError(f"{text!r} is no figure")
+    return value
 
 
 def metrics_url(given: str) -> str:
     """The page that a person means: `http://` and `/metrics` may be left out. InputError: no address at all."""
     url = given if "://" in given else f"http://{given}"
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    try:
+        parts = urlsplit(url)
+        known = parts.scheme in ("http", "https") and parts.hostname
+    except ValueError:  # such as a bracket that is not closed
+        known = False
+    if not known:
         raise InputError(f"{given!r} is not the address of a metrics page; write it like http://127.0.0.1:8000/metrics")
     return f"{url.rstrip('/')}/metrics" if parts.path in ("", "/") else url
 
@@ -129,10 +155,24 @@ def metrics_url(given: str) -> str:
 def _fetched(url: str) -> str:
     try:
         with urllib.request.urlopen(url, timeout=TIMEOUT_S) as answer:
-            body: bytes = answer.read()
+            body = _body(answer)
     except urllib.error.HTTPError as error:
         raise InputError(f"{url} answers with status {error.code}; is it the metrics page of a vLLM?") from None
     except (OSError, http.client.HTTPException, ValueError) as error:
-        reason = getattr(error, "reason", None) or error
-        raise InputError(f"{url} cannot be reached: {reason}") from None
+        reason = " ".join(str(getattr(error, "reason", None) or error).split())
+        raise InputError(f"{url} cannot be reached: {reason[:SHOWN]}") from None
     return body.decode("utf-8", "replace")
+
+
+def _body(answer: http.client.HTTPResponse) -> bytes:
+    """All of it. OSError: it never ends, or not soon, or it breaks off."""
+    until, body = time.monotonic() + TIMEOUT_S, bytearray()
+    while piece := answer.read1(PIECE):
+        body += piece
+        if len(body) > MOST_BYTES:
+            raise OSError(f"its answer is longer than {MOST_BYTES / 1e6:.0f} MB")
+        if time.monotonic() > until:
+            raise TimeoutError(f"its answer takes longer than {TIMEOUT_S:g} s")
+    if answer.length:
+        raise OSError(f"its answer breaks off {answer.length} bytes before its end")
+    return bytes(body)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kvscope.model.errors import InputError
+from kvscope.probe import regular
 from kvscope.vllm import anchors, importblock
 from kvscope.vllm.patchfile import Hunk, Patch, digest
 
@@ -26,8 +27,9 @@ def make(upstream: Path, edited: Path, release: str) -> list[Patch]:
         stock = stock_root / relative
         if not stock.is_file():
             raise InputError(f"{file} has no counterpart in {stock_root}: patches add lines, not files")
-        if stock.read_bytes() != file.read_bytes():
-            made.append(make_patch(f"vllm/{relative}", stock.read_bytes(), file.read_bytes(), release))
+        before, after = regular.read(stock), regular.read(file)
+        if before != after:
+            made.append(make_patch(f"vllm/{relative}", before, after, release))
     if not made:
         raise InputError(f"nothing in {edited_root} differs from {stock_root}")
     return made
@@ -35,11 +37,11 @@ def make(upstream: Path, edited: Path, release: str) -> list[Patch]:
 
 def make_patch(path: str, stock: bytes, edited: bytes, release: str) -> Patch:
     """The patch that turns `stock` into `edited` (with the import block, which need not be there)."""
-    old, new = stock.decode().split("\n"), edited.decode().split("\n")
+    old, new = decoded(path, stock).split("\n"), decoded(path, edited).split("\n")
     new = _without_import_block(new)
     inserted = _insertions(path, old, new)
-    stock_tree = _parse(path, stock.decode())
-    before, after = (anchors.functions(stock_tree), anchors.functions(_parse(path, "\n".join(new))))
+    stock_tree = parsed(path, stock.decode())
+    before, after = (anchors.functions(stock_tree), anchors.functions(parsed(path, "\n".join(new))))
     grouped: dict[tuple[int, int], list[str]] = {}
     for number, upstream_line in inserted:
         index = anchors.innermost(after, number)
@@ -58,11 +60,22 @@ def import_hunk(tree: ast.Module, lines: Sequence[str]) -> Hunk:
     return Hunk(line, importblock.LINES, anchors.module_anchor(lines, line))
 
 
-def _parse(path: str, text: str) -> ast.Module:
+def decoded(path: str, data: bytes) -> str:
+    """The text of a source. InputError: it is none."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not UTF-8, from byte {error.start} on") from None
+
+
+def parsed(path: str, text: str) -> ast.Module:
+    """The tree of a source. InputError: it is not Python's."""
     try:
         return ast.parse(text)
     except SyntaxError as error:
         raise InputError(f"{path} line {error.lineno}: {error.msg}") from None
+    except ValueError as error:  # a byte that is in no Python source
+        raise InputError(f"{path}: {error}") from None
 
 
 def _without_import_block(lines: list[str]) -> list[str]:

@@ -39,6 +39,8 @@ def source_violations(
         tree = ast.parse(patched)
     except SyntaxError as error:
         return [f"does not parse with the added lines: line {error.lineno}, {error.msg}"]
+    except ValueError as error:  # a byte that is in no Python source
+        return [f"does not parse with the added lines: {error}"]
     _, inserted = patchfile.origins(hunks, patched.count(b"\n") + 1)
     added = [node for node in anchors.statements(tree) if isinstance(node, ast.stmt) and node.lineno in inserted]
     calls = [node for node in added if not _in_import_block(node, tree, inserted)]

@@ -1,11 +1,10 @@
 """Where vLLM is installed, found without importing it."""
 
 import importlib.util
-import json
-import subprocess
 from pathlib import Path
 
 from kvscope.model.errors import InputError
+from kvscope.vllm import interpreter
 
 _QUESTION = (
     "import importlib.util as u, json; s = u.find_spec('vllm');"
@@ -17,9 +16,9 @@ def base_folder(given: Path | None, python: str | None) -> Path:
     """The folder that holds the `vllm` package: from a path to either, an interpreter, or this interpreter."""
     if given is not None:
         return _containing(given)
-    locations = _ask(python) if python else _own()
+    locations = _own() if python is None else _ask(python)
     if not locations:
-        who = python or "this Python"
+        who = "this Python" if python is None else python
         raise InputError(f"{who} has no vLLM; give --vllm DIR (its site-packages or package folder) or --python")
     return Path(locations[0]).parent
 
@@ -38,9 +37,4 @@ def _own() -> list[str]:
 
 
 def _ask(python: str) -> list[str]:
-    try:
-        answer = subprocess.run([python, "-c", _QUESTION], capture_output=True, text=True, check=True, timeout=60)
-    except (OSError, subprocess.SubprocessError) as error:
-        raise InputError(f"cannot ask {python} where its vLLM is: {error}") from None
-    locations: list[str] = json.loads(answer.stdout)
-    return locations
+    return [str(location) for location in interpreter.ask(python, _QUESTION, list)]

@@ -2,65 +2,61 @@
 
 What state a file is in is read from its contents: as released, or that plus exactly the patch's lines. So a
 run that was killed half way leaves nothing unknown: `status` says which files are done, `apply` finishes
-them, `revert` takes them back. Files are replaced by rename, never written in place: an installer's hard
-links keep their contents, and a running engine keeps what it has read. Only what contents cannot tell, the
-times that revert restores, lies in a journal beside the package.
+them, `revert` takes them back. All of it is looked at and done by one process at a time.
 """
 
 import contextlib
 import fcntl
-import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from kvscope.model.errors import InputError
-from kvscope.vllm import patchfile
+from kvscope.probe import regular
+from kvscope.vllm import installation, journal, patchfile
 from kvscope.vllm.installation import PATCHED, STOCK, File, Survey
+from kvscope.vllm.replacement import New, Times, clear, moved, replaced
 
-JOURNAL = ".kvscope-patch.json"
 ASIDE = ".kvscope"
 """Suffix of a byte code file that Python would have used without looking at its source."""
 
-Times = dict[str, list[int]]
-"""Upstream path -> access and modification time (ns) of the file as released."""
+
+@dataclass(frozen=True)
+class Done:
+    """What was done to an installation."""
+
+    found: Survey
+    """As it was before."""
+    paths: tuple[str, ...]
+    """Upstream paths of the files that were changed."""
 
 
-def apply(survey: Survey) -> list[str]:
-    """Patch every file that is not; gives their paths. Nothing is touched when one of them cannot be."""
-    if refusal := survey.refusal():
-        raise InputError(refusal)
-    todo = survey.of(STOCK)
-    _require_writable(todo)
-    with _journal(survey) as journal:
-        times = journal.times()
-        for file in todo:
-            info = file.path.stat()
-            times[file.patch.path] = [info.st_atime_ns, info.st_mtime_ns]
-        new = [(file, patchfile.apply(file.patch, file.data or b"")) for file in todo]
-        journal.write(times)
-        for file, data in new:
-            _replace(file.path, data, None)
-            _move_unchecked(file.path, apply=True)
-    return [file.patch.path for file in todo]
+def apply(root: Path, base: Path) -> Done:
+    """Patch every file of the vLLM in `base` that is not. InputError: one of them cannot be; nothing is changed."""
+    with _alone(base):
+        found = _prepared(root, base, STOCK, "")
+        todo = found.of(STOCK)
+        new = [New(file.path, patchfile.apply(file.patch, file.data or b"")) for file in todo]
+        if todo:
+            at = base / "vllm" / journal.NAME
+            times = journal.read(at) | {file.patch.path: _times(file.path) for file in todo}
+            with moved(_unchecked(todo)), replaced([journal.written(at, times), *new]):
+                pass
+    return _done(found, todo)
 
 
-def revert(survey: Survey) -> list[str]:
-    """Take the lines off every file that has them; gives their paths. Refuses when one was changed since."""
-    if refusal := survey.refusal():
-        raise InputError(f"cannot revert: {refusal}")
-    todo = survey.of(PATCHED)
-    _require_writable(todo)
-    with _journal(survey) as journal:
-        times = journal.times()
-        for file in todo:
-            stock = patchfile.remove(file.patch, file.data or b"")
-            if stock is None:
-                raise InputError(f"{file.path} changed while it was being reverted; run revert again")
-            _replace(file.path, stock, times.get(file.patch.path))
-            _move_unchecked(file.path, apply=False)
-        journal.remove()
-    return [file.patch.path for file in todo]
+def revert(root: Path, base: Path) -> Done:
+    """Take the lines off every file that has them. InputError: one was changed since, or cannot be; as above."""
+    with _alone(base):
+        found = _prepared(root, base, PATCHED, "cannot revert: ")
+        todo = found.of(PATCHED)
+        at = base / "vllm" / journal.NAME
+        times = journal.read(at)
+        new = [New(file.path, file.stock(), times.get(file.patch.path)) for file in todo]
+        with replaced(new), moved(_put_aside(found.files)):
+            at.unlink(missing_ok=True)
+    return _done(found, todo)
 
 
 def describe(survey: Survey) -> str:
@@ -73,6 +69,35 @@ def describe(survey: Survey) -> str:
     return "as released" if not patched else f"patched in part ({patched} of {total} files); run apply or revert"
 
 
+def _done(found: Survey, files: tuple[File, ...]) -> Done:
+    return Done(found, tuple(file.patch.path for file in files))
+
+
+@contextlib.contextmanager
+def _alone(base: Path) -> Iterator[None]:
+    """Hold the package: what another process finds there is from before, or from after."""
+    package = base / "vllm"
+    folder = os.open(package, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX)
+        except OSError as error:
+            raise InputError(f"{package} cannot be locked: {(error.strerror or str(error)).lower()}") from None
+        yield
+    finally:
+        os.close(folder)
+
+
+def _prepared(root: Path, base: Path, state: str, verb: str) -> Survey:
+    """The installation, whose files of that state can be replaced, and beside which nothing is left."""
+    found = installation.survey(root, base)
+    if refusal := found.refusal():
+        raise InputError(f"{verb}{refusal}")
+    _require_writable(found.of(state))
+    clear([base / "vllm" / journal.NAME, *(file.path for file in found.files)])
+    return found
+
+
 def _require_writable(files: tuple[File, ...]) -> None:
     for file in files:
         if file.path.is_symlink():
@@ -81,62 +106,25 @@ def _require_writable(files: tuple[File, ...]) -> None:
             raise InputError(f"{file.path.parent} is read-only; apply the patches where the image is built")
 
 
-class _Journal:
-    """Times of the files as released, kept while any file is patched."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def times(self) -> Times:
-        try:
-            held: Times = json.loads(self._path.read_text())["times"]
-        except (FileNotFoundError, ValueError, KeyError):
-            return {}
-        return held
-
-    def write(self, times: Times) -> None:
-        _replace(self._path, json.dumps({"times": times}, indent=1).encode(), None)
-
-    def remove(self) -> None:
-        self._path.unlink(missing_ok=True)
+def _times(path: Path) -> Times:
+    info = path.stat()
+    return info.st_atime_ns, info.st_mtime_ns
 
 
-@contextlib.contextmanager
-def _journal(survey: Survey) -> Iterator[_Journal]:
-    """The installation's journal, held by one process at a time."""
-    package = survey.base / "vllm"
-    folder = os.open(package, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
-        yield _Journal(package / JOURNAL)
-    finally:
-        os.close(folder)
+def _compiled(files: Iterable[File], suffix: str) -> Iterator[Path]:
+    for file in files:
+        found = file.path.parent.glob(f"__pycache__/{file.path.stem}.*.pyc{suffix}")
+        yield from (path for path in found if path.is_file())
 
 
-def _replace(path: Path, data: bytes, times: list[int] | None) -> None:
-    """Put `data` in the file's place in one step, with its mode and owner, and these times if given."""
-    temporary = path.with_name(f"{path.name}{ASIDE}.{os.getpid()}")
-    try:
-        with temporary.open("xb") as out:
-            out.write(data)
-            if path.exists():
-                info = path.stat()
-                with contextlib.suppress(PermissionError):
-                    os.fchown(out.fileno(), info.st_uid, info.st_gid)
-                os.fchmod(out.fileno(), info.st_mode & 0o7777)
-            out.flush()
-            os.fsync(out.fileno())
-        if times is not None:
-            os.utime(temporary, ns=(times[0], times[1]))
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+def _unchecked(files: Iterable[File]) -> Iterator[tuple[Path, Path]]:
+    """Moves of byte code that Python trusts without a look at the source. They come first: it must hide nothing."""
+    for path in list(_compiled(files, "")):
+        if int.from_bytes(regular.read(path)[4:8], "little") & 0b11 == 0b01:
+            yield path, path.with_name(path.name + ASIDE)
 
 
-def _move_unchecked(path: Path, *, apply: bool) -> None:
-    """Put byte code that Python trusts without a look at the source aside, or back."""
-    for compiled in path.parent.glob(f"__pycache__/{path.stem}.*.pyc" + ("" if apply else ASIDE)):
-        if not apply:
-            os.replace(compiled, compiled.with_name(compiled.name.removesuffix(ASIDE)))
-        elif int.from_bytes(compiled.read_bytes()[4:8], "little") & 0b11 == 0b01:
-            os.replace(compiled, compiled.with_name(compiled.name + ASIDE))
+def _put_aside(files: Iterable[File]) -> Iterator[tuple[Path, Path]]:
+    """The moves back."""
+    for path in list(_compiled(files, ASIDE)):
+        yield path, path.with_name(path.name.removesuffix(ASIDE))

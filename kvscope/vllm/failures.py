@@ -7,6 +7,7 @@ from typing import Any
 from kvscope.probe import recorder
 from kvscope.probe.recorder import record
 from kvscope.probe.vocabulary import LEG_CODE, MOMENT_CODE, REASON_CODE, UNKNOWN
+from kvscope.vllm import scheduler_side
 from kvscope.vllm.guard import tracepoint
 from kvscope.vllm.worker_side import is_push, reader_leg, state
 
@@ -120,3 +121,26 @@ def read_refused(connector: Any, request_id: Any, engine_id: Any) -> None:
 def read_expired(connector: Any, request_id: Any, engine_id: Any) -> None:
     """A return read declined because the peer's blocks have (nearly) expired."""
     _fail(connector, reader_leg(request_id), request_id, "read_expired", engine_id)
+
+
+@tracepoint
+def load_failed(_scheduler: Any, request_id: Any) -> None:
+    """A load failed, as the worker reported it to the scheduler by request."""
+    _fail_in_scheduler(request_id, scheduler_side.known_leg(request_id), "load_failed")
+
+
+@tracepoint
+def loads_failed(_scheduler: Any, asynchronous: Any, synchronous: Any) -> None:
+    """Loads failed, as the worker reported them to the scheduler by block."""
+    for request_id in asynchronous | synchronous:
+        _fail_in_scheduler(request_id, scheduler_side.known_leg(request_id), "load_failed")
+
+
+@tracepoint
+def registration_expired(_connector: Any, request_id: Any) -> None:
+    """D's watchdog gave up on a registration. vLLM only warns: the request stays parked."""
+    _fail_in_scheduler(request_id, DECODE, "registration_expired")
+
+
+def _fail_in_scheduler(request_id: str, leg: int, reason: str) -> None:
+    record(FAILED, leg, request_id, step=scheduler_side.state().step, reason=REASON_CODE[reason])

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kvscope.model.errors import InputError
+from kvscope.probe import regular
 from kvscope.vllm import patchfile, patchset
 from kvscope.vllm.patchfile import Patch
 from kvscope.vllm.patchset import PatchSet
@@ -19,19 +20,20 @@ class File:
     patch: Patch
     path: Path
     data: bytes | None
-    """Contents; None if there is no such file."""
+    """Contents; None if there is no such file, or something else in its place."""
     state: str
     """`stock`: as released; `patched`: that with exactly the patch applied; `changed`; `missing`."""
 
     def stock(self) -> bytes:
         """The file as released, also when it is patched on disk."""
         data = self.data or b""
-        return patchfile.remove(self.patch, data) or data if self.state == PATCHED else data
+        without = patchfile.remove(self.patch, data) if self.state == PATCHED else None
+        return data if without is None else without
 
     def difference(self) -> str:
         """What is wrong with a changed or missing file."""
         if self.data is None:
-            return f"{self.path} does not exist"
+            return f"{self.path} {'is not a regular file' if self.path.exists() else 'does not exist'}"
         found, expected = patchfile.digest(self.data), self.patch.sha256
         return f"{self.path} has SHA-256 {found}, expected {expected}"
 
@@ -93,8 +95,10 @@ def _files(base: Path, patches: PatchSet, cache: dict[str, bytes | None]) -> tup
 
 def _read(path: Path) -> bytes | None:
     try:
-        return path.read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
+        return regular.read(path)
+    except OSError:
+        if path.is_file():
+            raise
         return None
 
 
@@ -110,4 +114,4 @@ def installed_version(base: Path) -> str:
     """The version written in the installation; read, not imported."""
     text = _read(base / "vllm" / "_version.py") or b""
     match = re.search(rb"^__version__ = (?:version = )?['\"]([^'\"]+)['\"]", text, re.MULTILINE)
-    return match[1].decode() if match else ""
+    return match[1].decode("utf-8", "replace") if match else ""

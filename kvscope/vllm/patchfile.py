@@ -25,9 +25,12 @@ MODULE = "<module>"
 NONE = "-"
 
 _HUNK = re.compile(
-    r"@@ -(?P<after>\d+),0 \+(?P<start>\d+),(?P<count>\d+) @@ (?P<qualname>\S+) after=(?P<line>\S+)"
-    r" before=(?P<next>\S+) nth=(?P<nth>\d+)/(?P<total>\d+) function=(?P<function>\S+)"
+    r"@@ -(?P<after>\d{1,9}),0 \+\d{1,9},(?P<count>[1-9]\d{0,8}) @@ (?P<qualname>\S+) after=(?P<line>\S+)"
+    r" before=(?P<next>\S+) nth=(?P<nth>[1-9]\d{0,8})/(?P<total>[1-9]\d{0,8}) function=(?P<function>\S+)",
+    re.ASCII,
 )
+_UPSTREAM = re.compile(r"vllm(/\w+)+\.py", re.ASCII)
+_SHA256 = re.compile("[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
@@ -96,6 +99,12 @@ def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
+def names_upstream(path: object, sha256: object) -> bool:
+    """Whether these are the path of a Python file of vLLM's, and a SHA-256: nothing else is ever read or written."""
+    told = isinstance(path, str) and isinstance(sha256, str)
+    return told and bool(_UPSTREAM.fullmatch(str(path)) and _SHA256.fullmatch(str(sha256)))
+
+
 def parse(text: str, source: str) -> Patch:
     """Read a patch; `source` names it in errors."""
     headers: dict[str, str] = {}
@@ -109,10 +118,10 @@ def parse(text: str, source: str) -> Patch:
             hunks.append(_parse_hunk(line, lines, f"{source} line {number}"))
         elif not line.startswith(("--- ", "+++ ")):
             raise InputError(f"{source} line {number}: only headers, hunks and added lines belong in a patch")
-    missing = {"upstream", "sha256", "releases"} - headers.keys()
-    if missing or not re.fullmatch("[0-9a-f]{64}", headers["sha256"]):
-        raise InputError(f"{source}: the headers upstream, sha256 (64 hex) and releases are needed")
-    return Patch(headers["upstream"], headers["sha256"], tuple(headers["releases"].split(", ")), tuple(hunks))
+    releases = tuple(headers.get("releases", "").split(", "))
+    if not names_upstream(headers.get("upstream"), headers.get("sha256")) or not all(releases):
+        raise InputError(f"{source}: the headers upstream (vllm/...py), sha256 (64 hex) and releases are needed")
+    return Patch(headers["upstream"], headers["sha256"], releases, tuple(hunks))
 
 
 def _parse_hunk(header: str, lines: Iterator[tuple[int, str]], where: str) -> Hunk:
@@ -157,7 +166,10 @@ def apply(patch: Patch, stock: bytes) -> bytes:
     found = digest(stock)
     if found != patch.sha256:
         raise WrongUpstream(patch.path, patch.sha256, found)
-    return insert(stock, patch.hunks)
+    try:
+        return insert(stock, patch.hunks)
+    except InputError as error:
+        raise InputError(f"the patch {patch.name} for {patch.path} is damaged: {error}") from None
 
 
 def insert(stock: bytes, hunks: Sequence[Hunk]) -> bytes:

@@ -9,12 +9,15 @@ from pathlib import Path
 
 import kvscope
 from kvscope.model.errors import InputError
+from kvscope.probe import regular
 from kvscope.vllm import patchfile
 from kvscope.vllm.patchfile import Patch
 
 SUPPORT = "support.toml"
 ELSEWHERE = "KVSCOPE_PATCHES"
 """For trying a set that is not shipped."""
+
+_RELEASE = re.compile(r"[\w.+-]{1,100}", re.ASCII)
 
 Table = dict[str, dict[str, str]]
 """Release -> upstream path -> SHA-256."""
@@ -44,14 +47,32 @@ class PatchSet:
 
 
 def read_table(root: Path) -> Table:
-    """The support table."""
+    """The support table. InputError: it is not there, or not one."""
     path = root / SUPPORT
     try:
-        return tomllib.loads(path.read_text())
+        text = _text(path)
     except FileNotFoundError:
         raise InputError(f"no patches: {path} does not exist; install kvscope again") from None
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{path} cannot be read: {error}") from None
+    try:
+        table = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} cannot be read: {error}; install kvscope again") from None
+    for release, files in table.items():
+        if not _is_release(release, files):
+            raise InputError(f"{path}: {release!r} is not a release with its files, each with its SHA-256 (64 hex)")
+    return table
+
+
+def _is_release(release: str, files: object) -> bool:
+    whole = isinstance(files, dict) and files and all(patchfile.names_upstream(*pair) for pair in files.items())
+    return bool(whole and _RELEASE.fullmatch(release))
+
+
+def _text(path: Path) -> str:
+    try:
+        return regular.read(path).decode()
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not UTF-8, from byte {error.start} on; install kvscope again") from None
 
 
 def read_set(root: Path, release: str) -> PatchSet:
@@ -65,7 +86,7 @@ def read_set(root: Path, release: str) -> PatchSet:
 def _read(root: Path, path: str, sha256: str) -> Patch:
     file = root / Patch(path, sha256, (), ()).name
     try:
-        patch = patchfile.parse(file.read_text(), str(file))
+        patch = _parsed(file)
     except FileNotFoundError:
         raise InputError(f"the patch {file} for {path} is missing; install kvscope again") from None
     if (patch.path, patch.sha256) != (path, sha256):
@@ -75,7 +96,11 @@ def _read(root: Path, path: str, sha256: str) -> Patch:
 
 def read_all(root: Path) -> list[Patch]:
     """Every patch in the folder, by name."""
-    return [patchfile.parse(file.read_text(), str(file)) for file in sorted(root.rglob("*.patch"))]
+    return [_parsed(file) for file in sorted(root.rglob("*.patch"))]
+
+
+def _parsed(file: Path) -> Patch:
+    return patchfile.parse(_text(file), str(file))
 
 
 def derive_table(patches: list[Patch]) -> Table:
@@ -89,6 +114,8 @@ def derive_table(patches: list[Patch]) -> Table:
 
 def store(root: Path, release: str, made: list[Patch]) -> None:
     """Make `made` the whole of `release`; other releases stay as they are, patches of none are deleted."""
+    if not _RELEASE.fullmatch(release):
+        raise InputError(f"{release!r} is no name of a release; write it like 0.32.0")
     kept = {p.name: replace(p, releases=tuple(r for r in p.releases if r != release)) for p in read_all(root)}
     for patch in made:
         others = kept[patch.name].releases if patch.name in kept else ()

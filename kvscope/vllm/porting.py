@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kvscope.model.errors import InputError
+from kvscope.probe import regular
 from kvscope.vllm import authoring, check
 from kvscope.vllm.patchfile import Patch, insert
 from kvscope.vllm.patchset import PatchSet
@@ -51,7 +52,8 @@ def write_edited(ports: list[Port], target: Path, edited: Path) -> None:
 def _port(patch: Patch, file: Path, release: str) -> Port:
     if not file.is_file():
         raise InputError(f"{file} does not exist in the new release: find where {patch.path} went, then edit and make")
-    stock = file.read_bytes()
+    stock = regular.read(file)
+    authoring.parsed(str(file), authoring.decoded(str(file), stock))
     moved = tuple(relocate_all(patch.hunks, stock))
     carried = rebuild(patch.path, release, stock, moved)
     findings = check.source_violations(stock, insert(stock, carried.hunks), carried.hunks)

@@ -35,9 +35,9 @@ def relocate(hunk: Hunk, found: Sequence[Function], lines: Sequence[str]) -> Rel
     if not named:
         return Relocation(hunk, FUNCTION_LOST, None)
     for function in named:
-        if function.digest(lines) == anchor.function:
-            line = anchors.occurrences(lines, function, anchor.after)[anchor.nth - 1]
-            return Relocation(hunk, CARRIED, line, function)
+        equal = anchors.occurrences(lines, function, anchor.after)
+        if function.digest(lines) == anchor.function and len(equal) >= anchor.nth:
+            return Relocation(hunk, CARRIED, equal[anchor.nth - 1], function)
     if len(named) > 1:
         return Relocation(hunk, AMBIGUOUS, None)
     return _by_lines(hunk, named[0], lines)

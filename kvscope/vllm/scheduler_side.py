@@ -4,28 +4,34 @@ from __future__ import annotations
 
 import os
 import threading
-from collections import deque
 from time import monotonic_ns, time_ns
 from typing import Any
 
 from kvscope.probe import layout, recorder
 from kvscope.probe.recorder import record
 from kvscope.probe.vocabulary import DIRECTION_CODE, LEG_CODE, MOMENT_CODE, REASON_CODE, UNKNOWN
+from kvscope.vllm.asked import blocks_in, given, leg_of, peer_engine, traceparent
 from kvscope.vllm.guard import tracepoint
+from kvscope.vllm.load import Load
 from kvscope.vllm.steps import StepFold
 
-PREFILL, DECODE, ENGINE = LEG_CODE["prefill"], LEG_CODE["decode"], LEG_CODE["engine"]
+PREFILL, DECODE = LEG_CODE["prefill"], LEG_CODE["decode"]
 ARRIVED, TAKEN, QUEUED = (MOMENT_CODE["arrived"], MOMENT_CODE["taken"], MOMENT_CODE["queued"])
 HELD, RESERVED, READY = (MOMENT_CODE["held"], MOMENT_CODE["reserved"], MOMENT_CODE["ready"])
 SCHEDULED, CHUNK, COMPUTED = (MOMENT_CODE["scheduled"], MOMENT_CODE["chunk"], MOMENT_CODE["computed"])
 PREEMPTED, RESUMED = MOMENT_CODE["preempted"], MOMENT_CODE["resumed"]
 FIRST_TOKEN, FINISHED, RELEASED = (MOMENT_CODE["first_token"], MOMENT_CODE["finished"], MOMENT_CODE["released"])
-FAILED, LOAD = MOMENT_CODE["failed"], MOMENT_CODE["load"]
 FINISH_REASON = {
     "FINISHED_STOPPED": REASON_CODE["stop"],
     "FINISHED_LENGTH_CAPPED": REASON_CODE["length"],
     "FINISHED_ABORTED": REASON_CODE["abort"],
 }
+
+ENDED_BY_A_TOKEN = (REASON_CODE["stop"], REASON_CODE["length"])
+
+# No step need follow one that began without a request, so the workers are told. Not for ever: other connectors beside
+# ours can keep the engine stepping.
+LAST_STEPS = 16
 
 # How many requests may be remembered beyond those that the scheduler has: those that ended while the probe was off.
 STRAYS = 1024
@@ -34,7 +40,7 @@ STRAYS = 1024
 class Seen:
     """What the tracepoints remember of a request between two of them."""
 
-    __slots__ = ("held", "largest_gap", "last_token", "leg", "scheduled", "tokens")
+    __slots__ = ("held", "largest_gap", "last_token", "leg", "scheduled")
 
     def __init__(self, leg: int) -> None:
         self.leg = leg
@@ -42,21 +48,21 @@ class Seen:
         self.held = 0
         self.last_token = 0
         self.largest_gap = 0
-        self.tokens = 0
 
 
 class Engine:
     """State of the one scheduler in this process. Touched by EngineCore's main thread only."""
 
     def __init__(self) -> None:
+        self.named = False  # whether it was told which engine this is
         self.seen: dict[str, Seen] = {}
         self.chunked: dict[str, int] = {}  # prompts in several chunks -> step of the last one
         self.step = 0
         self.step_begin = 0
+        self.drained = 0  # steps in a row that began without a request
         self.steps: dict[int, tuple[int, int, int, int]] = {}  # id(output) -> number, begin, requests, tokens
         self.fold = StepFold()
-        self.load: tuple[int, ...] = ()
-        self.loads: deque[int] = deque(maxlen=10)  # when the last ten were written
+        self.load = Load()
         self.unusual_legs: dict[str, int] = {}
 
 
@@ -79,39 +85,28 @@ def forget() -> None:
 os.register_at_fork(after_in_child=forget)
 
 
-def leg_of(params: Any) -> int:
-    """The leg a request is on: its own parameters tell, never the engine's role."""
-    return PREFILL if params and params.get("do_remote_decode") else DECODE
-
-
-def blocks_in(groups: Any) -> int:
-    """KV blocks in vLLM's per-group lists (or one flat list)."""
-    count = 0
-    for group in groups or ():  # a loop: a generator costs more than all it would add up here
-        count += len(group) if isinstance(group, (list, tuple)) else 1
-    return count
-
-
-def peer_engine(params: Any) -> int:
-    """The other engine's id as a value, UNKNOWN where the router named none."""
-    name = _given(params, "remote_engine_id")
-    return UNKNOWN if name is None else recorder.text(name)
-
-
-def _given(params: Any, name: str) -> str | None:
-    """A text among a request's parameters; None for anything else, since clients can send what they like."""
-    value = params.get(name) if params else None
-    return value if isinstance(value, str) and value else None
+def state() -> Engine:
+    """The state of this process's scheduler, as it is now."""
+    return engine
 
 
 def _seen(request: Any) -> Seen:
+    """What is remembered of it; where that is nothing, the probe was off when it came."""
     found = engine.seen.get(request.request_id)
     if found is None:
         found = engine.seen[request.request_id] = Seen(leg_of(request.kv_transfer_params))
+        _catch_up(found, request)
     return found
 
 
-def _leg(request_id: str) -> int:
+def _catch_up(seen: Seen, request: Any) -> None:
+    """Tokens that came while the probe was off: the next is no first one, and ends no gap that was seen."""
+    if request.num_output_tokens:
+        seen.last_token = monotonic_ns()
+
+
+def known_leg(request_id: str) -> int:
+    """The leg of a request that the scheduler has; decode where nothing is known."""
     found = engine.seen.get(request_id)
     return found.leg if found else DECODE
 
@@ -138,11 +133,12 @@ def queued(scheduler: Any, request: Any) -> None:
     """It entered the scheduler's queue. D's carries the P request id that the router gave."""
     params = request.kv_transfer_params or {}
     seen = engine.seen[request.request_id] = Seen(leg_of(params))
-    flags, direction, turn = 0, "none", UNKNOWN
+    direction, turn = "none", UNKNOWN
+    flags = layout.FLAG_CLEANUP if getattr(request, "abort_immediately", False) else 0  # the API server's, no client's
     if params.get("do_remote_prefill"):
-        flags, direction = layout.FLAG_REMOTE_PREFILL, "to_decode"
+        flags, direction = flags | layout.FLAG_REMOTE_PREFILL, "to_decode"
     elif params.get("do_remote_decode"):
-        flags = layout.FLAG_REMOTE_DECODE
+        flags |= layout.FLAG_REMOTE_DECODE
         if params.get("remote_block_ids"):
             direction, turn = "to_prefill", 2
         else:
@@ -156,7 +152,8 @@ def queued(scheduler: Any, request: Any) -> None:
         DIRECTION_CODE[direction],
         turn,
         peer_engine(params),
-        peer=_given(params, "remote_request_id"),
+        traceparent(request),
+        peer=given(params, "remote_request_id"),
         step=scheduler.current_step & 0xFFFFFFFF,
         flags=flags,
     )
@@ -165,8 +162,12 @@ def queued(scheduler: Any, request: Any) -> None:
 @tracepoint
 def step_begun(scheduler: Any) -> None:
     """A step begins with `schedule()`."""
-    engine.step = scheduler.current_step & 0xFFFFFFFF
-    engine.step_begin = monotonic_ns()
+    step = scheduler.current_step & 0xFFFFFFFF
+    if step != engine.step + 1:  # others went by while the probe was off
+        for request_id in engine.seen.keys() & scheduler.requests.keys():
+            _catch_up(engine.seen[request_id], scheduler.requests[request_id])
+    engine.step, engine.step_begin = step, monotonic_ns()
+    engine.drained = 0 if scheduler.requests else engine.drained + 1
 
 
 def _hold(scheduler: Any, request: Any, reason: int) -> None:
@@ -222,7 +223,7 @@ def reserved(connector: Any, request: Any, local_block_ids: Any, num_external_to
         num_external_tokens,
         max(0, request.num_prompt_tokens - num_external_tokens),
         peer_engine(params),
-        peer=_given(params, "remote_request_id") if connector._TRANSFER_MODE == "pull" else None,
+        peer=given(params, "remote_request_id") if connector._TRANSFER_MODE == "pull" else None,
         step=engine.step,
     )
 
@@ -242,7 +243,7 @@ def scheduled(_scheduler: Any, request: Any, num_new_tokens: Any, num_computed_t
 @tracepoint
 def preempted(_scheduler: Any, request: Any) -> None:
     """It lost its place and its blocks."""
-    record(PREEMPTED, _leg(request.request_id), request.request_id, step=engine.step)
+    record(PREEMPTED, known_leg(request.request_id), request.request_id, step=engine.step)
     engine.chunked.pop(request.request_id, None)
 
 
@@ -269,30 +270,36 @@ def _chunks(scheduler: Any, tokens: dict[str, int]) -> None:
             del engine.chunked[request_id]
             continue
         if request_id in tokens and last_step != engine.step:
-            record(CHUNK, _leg(request_id), request_id, 0, tokens[request_id], step=engine.step)
+            record(CHUNK, known_leg(request_id), request_id, 0, tokens[request_id], step=engine.step)
             engine.chunked[request_id] = engine.step
         if request.num_computed_tokens >= request.num_prompt_tokens:
             del engine.chunked[request_id]
 
 
 @tracepoint
-def tokens(_scheduler: Any, request: Any, new_token_ids: Any) -> None:
-    """Output of a step for one request: its first token, and the gaps between the later ones."""
-    if not new_token_ids:
-        return
-    seen = engine.seen.get(request.request_id)
-    if seen is None:
-        return
-    now = monotonic_ns()
+def tokens(_scheduler: Any, outputs: Any) -> None:
+    """What a step brought, by client: first tokens, and the gaps between later ones. vLLM counts them itself.
+
+    One pass over all when they are made: with hundreds of requests in a step, a call for each is dear.
+    """
+    now, find = monotonic_ns(), engine.seen.get
+    for batch in outputs.values():
+        for output in batch:
+            seen = find(output.request_id)
+            if seen is None:
+                continue
+            if now - seen.last_token > seen.largest_gap:
+                _late(seen, output.request_id, now, len(output.new_token_ids))
+            seen.last_token = now
+
+
+def _late(seen: Seen, request_id: str, now: int, new: int) -> None:
+    """Its first tokens, or those after its largest gap so far."""
     if seen.last_token:
-        gap = now - seen.last_token
-        if gap > seen.largest_gap:
-            seen.largest_gap = gap
-    elif seen.leg != PREFILL:
-        number = next(iter(engine.steps.values()))[0] if engine.steps else engine.step
-        record(FIRST_TOKEN, seen.leg, request.request_id, now, len(new_token_ids), step=number)
-    seen.last_token = now
-    seen.tokens += len(new_token_ids)
+        seen.largest_gap = now - seen.last_token
+    elif new and seen.leg != PREFILL:
+        step = next(iter(engine.steps.values()))[0] if engine.steps else engine.step
+        record(FIRST_TOKEN, seen.leg, request_id, now, new, step=step)
 
 
 @tracepoint
@@ -309,25 +316,20 @@ def computed(_connector: Any, request: Any, block_ids: Any) -> None:
 @tracepoint
 def finished(_scheduler: Any, request: Any) -> None:
     """The request is over; its blocks may not be free yet."""
-    request_id = request.request_id
+    request_id, now, count = request.request_id, monotonic_ns(), request.num_output_tokens
     seen = engine.seen.get(request_id) or _seen(request)
     reason = FINISH_REASON.get(request.status.name, REASON_CODE["error"])
-    record(
-        FINISHED,
-        seen.leg,
-        request_id,
-        0,
-        seen.tokens,
-        seen.largest_gap if seen.tokens > 1 else UNKNOWN,
-        step=engine.step,
-        reason=reason,
-    )
+    if reason in ENDED_BY_A_TOKEN and count and now - seen.last_token > seen.largest_gap:
+        _late(seen, request_id, now, count)  # `tokens` will be told of that one too late
+        seen.last_token = now
+    gap = seen.largest_gap or UNKNOWN
+    record(FINISHED, seen.leg, request_id, now, count, gap, step=engine.step, reason=reason)
 
 
 @tracepoint
 def released(_scheduler: Any, request: Any) -> None:
     """Its KV blocks were freed."""
-    record(RELEASED, _leg(request.request_id), request.request_id, step=engine.step)
+    record(RELEASED, known_leg(request.request_id), request.request_id, step=engine.step)
     engine.seen.pop(request.request_id, None)
     engine.chunked.pop(request.request_id, None)
 
@@ -338,32 +340,15 @@ def ready(scheduler: Any, request: Any) -> None:
     request_id = request.request_id
     failed = request_id in scheduler.failed_recving_kv_req_ids
     flags = layout.FLAG_RECOMPUTE if failed else 0
-    record(READY, _leg(request_id), request_id, step=engine.step, flags=flags)
-
-
-@tracepoint
-def load_failed(_scheduler: Any, request_id: Any) -> None:
-    """A load failed, as the worker reported it by request."""
-    record(FAILED, _leg(request_id), request_id, step=engine.step, reason=REASON_CODE["load_failed"])
-
-
-@tracepoint
-def loads_failed(_scheduler: Any, asynchronous: Any, synchronous: Any) -> None:
-    """Loads failed, as the worker reported them by block."""
-    for request_id in asynchronous | synchronous:
-        record(FAILED, _leg(request_id), request_id, step=engine.step, reason=REASON_CODE["load_failed"])
-
-
-@tracepoint
-def registration_expired(_connector: Any, request_id: Any) -> None:
-    """D's watchdog gave up on a registration. vLLM only warns: the request stays parked."""
-    record(FAILED, DECODE, request_id, step=engine.step, reason=REASON_CODE["registration_expired"])
+    record(READY, known_leg(request_id), request_id, step=engine.step, flags=flags)
 
 
 @tracepoint
 def metadata_built(_connector: Any, meta: Any) -> None:
     """Tell the workers which step this is, and which requests are not on their engine's usual leg."""
     meta.kvs_step = engine.step
+    if 0 < engine.drained < LAST_STEPS:
+        meta.kvs_last = True
     if engine.unusual_legs:
         meta.kvs_legs, engine.unusual_legs = engine.unusual_legs, {}
 
@@ -374,26 +359,12 @@ def step_ended(scheduler: Any, scheduler_output: Any) -> None:
     now = monotonic_ns()
     step = engine.steps.pop(id(scheduler_output), None)
     if step is not None:
-        engine.fold.add(step[0], step[1], now, step[2], step[3])
-        while engine.steps and next(iter(engine.steps.values()))[1] < step[1]:  # outputs come back in order
+        number, begin, requests, count = step
+        while engine.steps and next(iter(engine.steps.values()))[1] < begin:  # outputs come back in order
             engine.steps.pop(next(iter(engine.steps)))
+        engine.fold.add(number, begin, now, requests, count)
+        if not (count or engine.steps or scheduler.has_requests()):  # no step follows until a request comes
+            engine.fold.flush()
     if len(engine.seen) > len(scheduler.requests) + STRAYS:
         engine.seen = {name: seen for name, seen in engine.seen.items() if name in scheduler.requests}
-    _load(scheduler, now)
-
-
-def _load(scheduler: Any, now: int) -> None:
-    """Write the load when it changed, at most ten times a second; once nothing is left, always: no step may follow."""
-    load = (
-        len(scheduler.waiting),
-        len(scheduler.running),
-        len(scheduler.kv_holding_waiting),
-        scheduler.kv_cache_manager.block_pool.get_num_free_blocks(),
-    )
-    times = engine.loads
-    often = len(times) == 10 and now - times[0] < 1_000_000_000
-    if load == engine.load or (often and any(load[:3])):
-        return
-    engine.load = load
-    times.append(now)
-    record(LOAD, ENGINE, None, now, *load, step=engine.step)
+    engine.load.note(scheduler, now, engine.step)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import sys
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
@@ -12,10 +13,11 @@ from typing import Any
 from kvscope.probe import recorder
 from kvscope.probe.recorder import record
 from kvscope.probe.vocabulary import LEG_CODE, MOMENT_CODE
-from kvscope.vllm import status
+from kvscope.vllm import scheduler_side, status, worker_side
 from kvscope.vllm.guard import tracepoint
-from kvscope.vllm.worker_side import observe_transfers
 
+NAME = "KVSCOPE_ENGINE"
+PLACEMENT = {"push": "writer", "pull": "forward"}
 POD = {"pod": "POD_NAME", "namespace": "POD_NAMESPACE", "node": "NODE_NAME"}
 
 
@@ -30,7 +32,7 @@ def _told(question: Callable[[], Any]) -> Any:
 
 def engine_name(config: Any) -> str:
     """The stable name of this engine: given, or host:port of its side channel."""
-    given = os.environ.get("KVSCOPE_ENGINE")
+    given = os.environ.get(NAME)
     if given:
         rank = config.parallel_config.data_parallel_index
         return f"{given}-dp{rank}" if rank else given
@@ -66,15 +68,14 @@ def _gpu() -> str | None:
     return torch.cuda.get_device_name() if torch.cuda.is_available() else None
 
 
-def describe(connector: Any, config: Any, engine_id: str, kv_cache: Any) -> dict[str, Any]:
-    """Versions, connector, model, limits, sizes, place."""
+def describe(connector: Any, config: Any, engine_id: str | None, kv_cache: Any) -> dict[str, Any]:
+    """Versions, connector (None: none of ours), model, limits, sizes, place."""
     transfer, model, cache = (
         config.kv_transfer_config,
         config.model_config,
         config.cache_config,
     )
     batch, parallel = config.scheduler_config, config.parallel_config
-    push = connector._TRANSFER_MODE == "push"
     questions: dict[str, Callable[[], Any]] = {
         "engine": lambda: engine_name(config),
         "engine_id": lambda: engine_id,
@@ -89,7 +90,7 @@ def describe(connector: Any, config: Any, engine_id: str, kv_cache: Any) -> dict
         "connector": lambda: transfer.kv_connector,
         "mode": lambda: connector._TRANSFER_MODE,
         "role": lambda: transfer.kv_role,
-        "placement": lambda: "writer" if push else "forward",
+        "placement": lambda: PLACEMENT[connector._TRANSFER_MODE],
         "backends": lambda: list(transfer.get_from_extra_config("backends", ["UCX"])),
         "num_threads": lambda: transfer.get_from_extra_config("num_threads", 4),
         "ucx_tls": lambda: os.environ.get("UCX_TLS"),
@@ -121,7 +122,7 @@ def describe(connector: Any, config: Any, engine_id: str, kv_cache: Any) -> dict
     return {name: answer for name, answer in answers.items() if answer is not None}
 
 
-def _start(process: str, connector: Any, config: Any, engine_id: str, kv_cache: Any, rank: int) -> None:
+def _start(process: str, connector: Any, config: Any, engine_id: str | None, kv_cache: Any, rank: int) -> None:
     recorder.describe(
         {
             "process": process,
@@ -135,6 +136,7 @@ def _start(process: str, connector: Any, config: Any, engine_id: str, kv_cache: 
 @tracepoint
 def scheduler_started(connector: Any, config: Any, engine_id: Any, kv_cache: Any) -> None:
     """EngineCore has its connector."""
+    scheduler_side.state().named = True
     recorder.set_main_role("core")
     _start("core", connector, config, engine_id, kv_cache, 0)
 
@@ -142,6 +144,25 @@ def scheduler_started(connector: Any, config: Any, engine_id: Any, kv_cache: Any
 @tracepoint
 def worker_started(connector: Any, config: Any, engine_id: Any, kv_cache: Any) -> None:
     """A Worker has its connector."""
+    worker_side.state().named = True
     recorder.set_main_role("worker")
-    observe_transfers(connector)
+    worker_side.observe_transfers(connector)
     _start("worker", connector, config, engine_id, kv_cache, connector.tp_rank)
+
+
+@tracepoint
+def scheduler_made(scheduler: Any) -> None:
+    """EngineCore has its scheduler. Without a NIXL connector it has no name but one that it is given, and without
+    that nothing of it is recorded: nobody could tell whose it is."""
+    if scheduler_side.state().named:
+        return
+    config = scheduler.vllm_config
+    transfer = config.kv_transfer_config
+    ours = "Nixl" in str(transfer)  # alone or among others; where its patch could not be applied, it has not told
+    if not (ours or os.environ.get(NAME)):
+        recorder.silence()
+        print(f"kvscope: no NIXL connector: nothing is recorded unless {NAME} names it", file=sys.stderr, flush=True)
+        return
+    scheduler_side.state().named = True
+    recorder.set_main_role("core")
+    _start("core", None, config, getattr(transfer, "engine_id", None), scheduler.kv_cache_config, 0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from multiprocessing.util import Finalize
+
 from kvscope.probe import recorder
 from kvscope.probe.vocabulary import LEG_CODE, MOMENT_CODE, UNKNOWN
 
@@ -9,7 +11,8 @@ STEP = MOMENT_CODE["step"]
 ENGINE = LEG_CODE["engine"]
 
 # An idle engine that waits for a peer spins through a thousand empty steps a second: a fold is closed
-# at least this often, so that a reader is never more than this far behind.
+# at least this often, so that a reader is never more than this far behind. When no step need follow,
+# whoever knows that calls `flush`.
 FOLD_NS = 500_000_000
 
 
@@ -22,6 +25,7 @@ class StepFold:
         self._number = 0
         self._connector_ns = UNKNOWN
         self._count = 0
+        self._at_exit: object = None
 
     def add(
         self,
@@ -50,6 +54,8 @@ class StepFold:
             return
         if not self._count:
             self._begin, self._connector_ns = begin, connector_ns
+            # Not atexit: a process that multiprocessing forked ends without it.
+            self._at_exit = self._at_exit or Finalize(None, self.flush, exitpriority=0)
         elif connector_ns != UNKNOWN:
             self._connector_ns += connector_ns
         self._count += 1

@@ -5,10 +5,13 @@ from collections.abc import Callable
 from kvscope.vllm.failures import (
     failed,
     lease_expired,
+    load_failed,
+    loads_failed,
     nothing_to_push,
     notification_unrecognized,
     read_expired,
     read_refused,
+    registration_expired,
     registration_undecodable,
     registration_unsendable,
     writer_failed,
@@ -18,13 +21,10 @@ from kvscope.vllm.scheduler_side import (
     computed,
     finished,
     held_for_blocks,
-    load_failed,
-    loads_failed,
     metadata_built,
     preempted,
     queued,
     ready,
-    registration_expired,
     released,
     reserved,
     scheduled,
@@ -35,6 +35,7 @@ from kvscope.vllm.scheduler_side import (
     tokens,
 )
 from kvscope.vllm.started import (
+    scheduler_made,
     scheduler_started,
     worker_started,
 )
@@ -108,6 +109,7 @@ __all__ = [
     "released",
     "reserved",
     "scheduled",
+    "scheduler_made",
     "scheduler_started",
     "staged",
     "step_begun",

@@ -10,8 +10,8 @@ from typing import Any
 from kvscope.probe import recorder
 from kvscope.probe.recorder import record
 from kvscope.probe.vocabulary import LEG_CODE, MOMENT_CODE, STATE_CODE, UNKNOWN
+from kvscope.vllm.asked import blocks_in
 from kvscope.vllm.guard import tracepoint
-from kvscope.vllm.scheduler_side import blocks_in
 from kvscope.vllm.steps import StepFold
 
 PREFILL, DECODE, ENGINE = LEG_CODE["prefill"], LEG_CODE["decode"], LEG_CODE["engine"]
@@ -36,6 +36,7 @@ class Worker:
     """State of the one connector worker in this process."""
 
     def __init__(self) -> None:
+        self.named = False  # whether it was told which engine this is: other connectors' steps pass here too
         self.legs: dict[str, int] = {}  # requests whose leg is not the engine's usual one
         self.rtt: dict[str, tuple[int, int]] = {}  # engine id -> handshake round trip, clock offset (ns)
         self.looked = UNKNOWN  # the writer's last drain and the one before it
@@ -51,6 +52,7 @@ class Worker:
         self.forward_begin = 0
         self.forward_end = 0
         self.batch = (0, 0)  # requests, tokens
+        self.last = False  # whether no step need follow this one
         self.fold = StepFold()
 
 
@@ -109,7 +111,7 @@ def connector_begun(scheduler_output: Any) -> None:
     """The forward thread enters the connector for a step."""
     worker.step_begin = worker.forward_begin = worker.forward_end = monotonic_ns()
     meta = _ours(scheduler_output.kv_connector_metadata)
-    worker.step = getattr(meta, "kvs_step", 0)
+    worker.step, worker.last = getattr(meta, "kvs_step", 0), getattr(meta, "kvs_last", False)
     worker.batch = (len(scheduler_output.num_scheduled_tokens), scheduler_output.total_num_scheduled_tokens)
     legs = getattr(meta, "kvs_legs", None)
     if legs:
@@ -139,11 +141,20 @@ def forward_ended() -> None:
 
 
 @tracepoint
-def connector_ended() -> None:
-    """The connector's work for this step is over."""
+def connector_ended(output: Any) -> None:
+    """The connector's work for this step is over. `output`: what it reports to the scheduler."""
+    if not worker.named:
+        return
     now = monotonic_ns()
     connector_ns = worker.forward_begin - worker.step_begin + now - worker.forward_end
     worker.fold.add(worker.step, worker.step_begin, now, *worker.batch, connector_ns)
+    if worker.last or _reports(output):
+        worker.fold.flush()
+
+
+def _reports(output: Any) -> bool:
+    """Whether a transfer ended, well or not: it may be what the engine was stepping for."""
+    return bool(output.finished_recving or output.finished_sending or output.failed_recving or output.invalid_block_ids)
 
 
 # --- push: registration, match -------------------------------------------------------------------

@@ -7,7 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "kvscope"
-FOLDERS = ("kvscope", "tests", "benchmarks", "patches", "docs", "requirements", ".ci")
+FOLDERS = ("kvscope", "tests", "benchmarks", "patches", "docs", "alerts", "dashboards", "requirements", ".ci")
 
 
 def modules() -> list[str]:

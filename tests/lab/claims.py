@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import asdict
+
 import numpy as np
 
 from kvscope.probe.vocabulary import MOMENT_CODE, UNKNOWN, VALUES
@@ -9,17 +12,22 @@ from tests.lab.observation import Observation
 
 MS = 1_000_000
 
-# What HTTP adds at both ends: about 5 ms on a pair with nothing else to do. Others may use this machine too, so that
-# this bound only tells a wrong clock or a wrong request.
-CLIENT_MS = 150.0
+# What HTTP adds at both ends, ms at the median: on a quiet machine, and where others wait for the same cores.
+CLIENT_QUIET, CLIENT_BUSY = 15.0, 150.0
+
+# vLLM's queue time ends where the step begins that admits a request, kvscope's where it is admitted: ms a request.
+QUEUE_QUIET, QUEUE_BUSY = 0.5, 2.0
+
+LEAST_REQUESTS = 200
 
 
 def all_complete(seen: Observation, shape: str) -> None:
-    """Every request that was answered is joined, whole and of the shape expected."""
-    states = {(split.shape, split.state.value, split.missing) for _, split in seen.pairs}
+    """Every request that was answered is joined, whole and of the shape expected; nothing is left over or astray."""
+    assert len(seen.pairs) >= LEAST_REQUESTS
+    states = {(split.shape, split.state.value, split.missing) for split in seen.sent}
     assert states == {(shape, "complete", ())}
-    tally = seen.splits.tally
-    assert (tally.lost, tally.out_of_bounds, tally.ambiguous, tally.stale_matches) == (0, 0, 0, 0)
+    counted = {name: count for name, count in asdict(seen.splits.tally).items() if count}
+    assert set(counted) <= {"events", "earlier"}, counted
 
 
 def adds_up(seen: Observation) -> None:
@@ -43,9 +51,9 @@ def agrees_with_the_client(seen: Observation) -> None:
     excess = np.array([(record.ttft_ns or 0) - (split.ttft_ns or 0) for record, split in seen.pairs]) / MS
     ttft = np.array([split.ttft_ns or 0 for _, split in seen.pairs]) / MS
     low, median, high = np.quantile(excess, (0.05, 0.5, 0.95))
-    print(f"\nTTFT median {np.median(ttft):.0f} ms; the client's excess {low:.1f} / {median:.1f} / {high:.1f} ms")
+    print(f"TTFT median {np.median(ttft):.0f} ms; the client's excess {low:.1f} / {median:.1f} / {high:.1f} ms")
     assert excess.min() >= 0
-    assert median <= CLIENT_MS
+    assert median <= seen.bystanders.choose(quiet=CLIENT_QUIET, busy=CLIENT_BUSY)
     assert all(
         record.sent_ns <= (split.origin or 0) and (split.first_token or 0) <= record.token_ns[0]
         for record, split in seen.pairs
@@ -58,7 +66,8 @@ def contains_the_library_s_own_times(seen: Observation) -> None:
 
     The library writes whole microseconds, and its stopwatch is a CPU counter calibrated once per process: 28 to 330 ppm
     off were seen here. It notes the start and starts the stopwatch in two statements: a thread that loses its core
-    between them (on a busy machine) has an end that is too early by as much, so a few may lie outside.
+    between them has an end that is too early by as much, so a few may lie outside on
+    that side: more where others use the machine, and its own threads share two cores even where none does.
     """
     rows = seen.events.rows
     of = {name: rows[rows["moment"] == MOMENT_CODE[name]] for name in ("prepared", "pending_seen", "done_seen")}
@@ -66,7 +75,8 @@ def contains_the_library_s_own_times(seen: Observation) -> None:
     outside = [by for row in of["done_seen"] if (by := _outside(row, floor[_transfer(row)]))]
     print(f"{len(of['done_seen'])} transfers; outside by us: {outside}")
     assert len(of["done_seen"]) >= len(seen.pairs)
-    assert len(outside) <= 0.02 * len(of["done_seen"])
+    assert all(by < 0 for by in outside)
+    assert len(outside) <= seen.bystanders.choose(quiet=0.005, busy=0.02) * len(of["done_seen"])
 
 
 def _outside(row: np.void, floor: int) -> int:
@@ -84,23 +94,28 @@ def _transfer(row: np.void) -> tuple[int, int, int, int]:
 
 
 def explains_the_queue_time(seen: Observation) -> None:
-    """vLLM's queue time on the decode engine is what lies between D.queued and D.scheduled: the whole handoff.
+    """vLLM's queue time on the decode engine is the sum of the stages that it hides: all that lies on the path
+    between D.queued and D.scheduled.
 
     vLLM stamps the step's begin where kvscope stamps the admission, so kvscope may say a little more.
     """
-    hidden = 0.0
-    count = 0
+    hidden: Counter[str] = Counter()
     for split in seen.sent:
         at = {(stamp.leg, stamp.moment): stamp.t for stamp in split.stamps}
-        if ("decode", "scheduled") in at and ("decode", "queued") in at:
-            hidden += (at["decode", "scheduled"] - at["decode", "queued"]) / 1e9
-            count += 1
-    assert count == seen.queued
-    assert -1e-4 * count <= hidden - seen.queue_time_s <= 2e-3 * count, (hidden, seen.queue_time_s)
+        queued, scheduled = at["decode", "queued"], at["decode", "scheduled"]
+        for span in split.path:
+            hidden[span.stage] += max(0, min(span.end, scheduled) - max(span.begin, queued))
+    said = sum(hidden.values()) / 1e9
+    beyond = (said - seen.queue_time_s) / seen.queued * 1e3
+    shares = ", ".join(f"{stage} {ns / 1e7 / said:.0f} %" for stage, ns in hidden.most_common(4))
+    print(f"queue time {seen.queue_time_s:.3f} s; the stages in it {beyond:+.3f} ms a request ({shares}, …)")
+    assert len(seen.sent) == seen.queued
+    assert 0 <= beyond <= seen.bystanders.choose(quiet=QUEUE_QUIET, busy=QUEUE_BUSY)
 
 
 def hold(seen: Observation, shape: str) -> None:
     """All of the above."""
+    print(f"\n{seen.bystanders}")
     all_complete(seen, shape)
     adds_up(seen)
     explains_nearly_all(seen)

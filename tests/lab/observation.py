@@ -1,13 +1,13 @@
-"""A load on a real pair, seen twice: by its client, and through kvscope."""
+"""A load on a real pair, seen twice: by its client, and through kvscope; and what else the machine did meanwhile."""
 
 from __future__ import annotations
 
 import tempfile
 import urllib.request
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from kvscope.core.critical_path import split
@@ -19,6 +19,7 @@ from kvscope.model.events import Events
 from kvscope.model.requests import RequestSplit
 from kvscope.model.splits import Splits
 from kvscope.sources import open_sources
+from tests.lab.bystanders import Bystanders, watching
 
 # Two cores: about ten prompts of 500 tokens a second saturate the prefill engine.
 LIGHT = LoadOptions(requests=200, rate=3.0, input_tokens=((300, 1.0), (700, 1.0)), output_tokens=6)
@@ -40,19 +41,22 @@ class Observation:
     """Growth of vLLM's own sum of queue times on the decode engine, warm-up included."""
     queued: int
     """Requests in that sum."""
-
-    def median(self, stage: str) -> float:
-        """Median exposed ms of a stage."""
-        return float(np.median([split.exposed.get(stage, 0) for _, split in self.pairs])) / 1e6
+    bystanders: Bystanders
+    """What others had of the machine from the first request to the last answer."""
 
 
 def observe(pair: Pair, url: str, load: LoadOptions) -> Observation:
     """Send `load` and take both views of it."""
+    return witness(pair, lambda: pair.load(load, url))
+
+
+def witness(pair: Pair, send: Callable[[], list[ClientRecord]]) -> Observation:
+    """Take both views of what `send` sends."""
     before = queue_time(pair.decodes[0].url)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "run.kvs"
-        with recording(pair.run_dir, path) as tap:
-            records = pair.load(load, url)
+        with recording(pair.run_dir, path) as tap, watching() as watch:
+            records = send()
         assert not tap.faults
         events = open_sources([path]).events
     after = queue_time(pair.decodes[0].url)
@@ -63,7 +67,8 @@ def observe(pair: Pair, url: str, load: LoadOptions) -> Observation:
     assert all(len(found) == 1 for found in rows), [len(found) for found in rows]
     sent = tuple(splits[found[0]] for found in rows)
     pairs = tuple((record, split) for record, split in zip(records, sent, strict=True) if not record.warm_up)
-    return Observation(events, splits, sent, pairs, after[0] - before[0], after[1] - before[1])
+    grown = (after[0] - before[0], after[1] - before[1])
+    return Observation(events, splits, sent, pairs, *grown, watch.bystanders)
 
 
 def queue_time(url: str) -> tuple[float, int]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from kvscope.core.critical_path import split
 from kvscope.lab import dispatch
-from kvscope.lab.engine import Engine, EngineOptions, free_ports, transfer_config
+from kvscope.lab.engine import Engine, EngineOptions, transfer_config
 from kvscope.lab.front import RouterProcess
 from kvscope.lab.pair import Pair, PairOptions
 from kvscope.lab.progress import Plain
@@ -51,8 +51,7 @@ class Rig(Pair):
 
     def _changed(self, engine: Engine, shared: EngineOptions) -> Engine:
         if change := self._changes.get(engine.name):
-            first, second = free_ports(2)
-            engine = Engine(engine.name, engine.role, change(shared, engine.role), (first, second), engine.process.log)
+            engine = Engine(engine.name, engine.role, change(shared, engine.role), engine.ports, engine.process.log)
         if mount := self._mounts.get(engine.name):
             engine.process.command = [
                 "unshare",
@@ -68,10 +67,10 @@ class Rig(Pair):
     def __getitem__(self, name: str) -> Engine:
         return next(engine for engine in self.engines if engine.name == name)
 
-    def front(self, prefill: str, decode: str, way: str = "sequential") -> RouterProcess:
-        """Our router in front of two of the engines."""
-        log = self._log(f"router-{prefill}-{decode}")
-        urls = [self[prefill].url], [self[decode].url]
+    def front(self, prefill: str, *decodes: str, way: str = "sequential") -> RouterProcess:
+        """Our router in front of a prefill engine and some decode engines, which it takes in turn."""
+        log = self._log(f"router-{prefill}-{'-'.join(decodes)}")
+        urls = [self[prefill].url], [self[decode].url for decode in decodes]
         return self._put_up(RouterProcess(self.options.connector, *urls, log, dispatch=way, run_dir=self.run_dir))
 
     def splits(self) -> Splits:
@@ -126,9 +125,9 @@ def with_env(**env: str) -> Change:
 class Leg:
     """One leg of a request, sent to an engine at once; its answer is awaited when it is asked for."""
 
-    def __init__(self, engine: Engine, name: str, body: Body, timeout_s: float = 120.0) -> None:
+    def __init__(self, engine: Engine, name: str, body: Body, timeout_s: float = 120.0, **headers: str) -> None:
         self._connection = http.client.HTTPConnection("127.0.0.1", engine.port, timeout=timeout_s)
-        headers = {"Content-Type": "application/json", "X-Request-Id": name}
+        headers = {"Content-Type": "application/json", "X-Request-Id": name, **headers}
         self._connection.request("POST", "/v1/completions", json.dumps(body), headers)
 
     def answer(self) -> tuple[int, Body]:

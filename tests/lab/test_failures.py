@@ -12,7 +12,8 @@ from kvscope.lab.model import ModelSpec
 from kvscope.lab.pair import PairOptions
 from kvscope.model.requests import State
 from kvscope.probe.reader import list_rings
-from kvscope.probe.vocabulary import MOMENT_CODE, REASONS
+from kvscope.probe.recorder import key64
+from kvscope.probe.vocabulary import MOMENT_CODE, REASONS, VALUES
 from kvscope.sources.rings import read_rings
 from tests.lab.rig import (
     Body,
@@ -181,6 +182,8 @@ class TestPull:
         )
         assert (split.state, split.failure) == (State.UNFINISHED, "prefill read_expired"), told(split)
         leg.abandon()
+        split = pull.until("late-p0", lambda split: split.state is not State.UNFINISHED)
+        assert (split.shape, split.finish_reason, split.failure) == ("failed", "", "prefill read_expired"), told(split)
 
     @staticmethod
     def too_late(rig: Rig, name: str) -> Leg:
@@ -199,6 +202,37 @@ class TestPull:
         assert status == 200
         stranger = pull.until("cmpl-other-0", lambda split: bool(split.failure))
         assert stranger.failure == "prefill unrecognized_notification", told(stranger)
+        request = pull.of("mistaken")
+        assert (request.shape, request.state, request.failure) == ("pull", State.COMPLETE, ""), told(request)
+        assert request.peer_request == params["remote_request_id"]
+
+    def test_a_refused_decode_leg_is_no_request_of_which_blocks_are_freed(self, pull: Rig) -> None:
+        """vLLM's API server queues something for that, which no client asked for."""
+        before = pull.splits().tally.cleanups
+        params = prefilled(pull["p0"], "refused", prompt(300, 23))
+        status, _ = decoding(pull["d0"], "refused", prompt(2000, 24), params).answer()
+        assert status == 400
+        split = pull.until("refused", lambda split: split.state is State.UNMATCHED)
+        assert (split.shape, split.decode_engine, split.failure) == ("prefill_only", "", ""), told(split)
+        splits = pull.splits()
+        assert splits.tally.cleanups == before + 1
+        assert not splits.shaped("aborted").any()
+
+    def test_a_prefill_asked_for_several_tokens_decodes_them_before_its_blocks_are_final(self, pull: Rig) -> None:
+        body = dispatch.prefill_body(asked(prompt(300, 25))) | {"max_tokens": 5, "min_tokens": 5}
+        status, returned = Leg(pull["p0"], "several", body).answer()
+        assert status == 200
+        status, _ = decoding(pull["d0"], "several", prompt(300, 25), returned["kv_transfer_params"]).answer()
+        assert status == 200
+        split = pull.of("several")
+        events = read_rings(pull.run_dir)
+        mine = events.rows[events.rows["request"] == key64(split.peer_request)]
+        (finished,) = mine[mine["moment"] == MOMENT_CODE["finished"]]
+        (computed,) = mine[mine["moment"] == MOMENT_CODE["computed"]]
+        (scheduled,) = mine[mine["moment"] == MOMENT_CODE["scheduled"]]
+        assert finished["values"][VALUES["finished"].index("tokens")] == 5
+        assert computed["step"] == scheduled["step"] + 4
+        assert sum(span.ns for span in split.path) == split.ttft_ns
 
     def test_a_known_prefill_that_died_before_the_read(self, pull: Rig) -> None:
         died("p0", pull, "transfer")
@@ -216,11 +250,14 @@ def died(name: str, rig: Rig, how: str) -> None:
     params = {decode: prefilled(rig[name], f"{how}-{decode}", text) for decode, text in texts.items()}
     kill(rig[name])
     legs = {decode: decoding(rig[decode], f"{how}-{decode}", text, params[decode]) for decode, text in texts.items()}
+    cleanups = rig.splits().tally.cleanups
     status, _ = legs["d0"].answer()
     assert status == 500
     failed = rig.of(f"{how}-d0")
     assert (failed.shape, failed.state) == ("failed", State.COMPLETE), told(failed)
     assert failed.failure.startswith(f"decode {how}"), told(failed)
+    rig.until(f"{how}-d0", lambda _: rig.splits().tally.cleanups == cleanups + 1)
+    assert not rig.splits().shaped("aborted").any(), "what frees its blocks is no request"
     status, _ = legs["d1"].answer()
     assert status == 200
     recomputed = rig.of(f"{how}-d1")

@@ -106,7 +106,7 @@ def test_what_was_published_survives(rig: Rig, prefill: str, decode: str, victim
         router.process.stop()
     assert reader.error is None
     assert reader.reads > 10
-    assert 5 <= sum(record.ok for record in records) < len(records), "killed in the middle"
+    assert 0 < sum(record.ok for record in records) < len(records), "killed in the middle"
     dead = ring_of(rig, *victim)
     assert not dead.alive
     after = Rings(rig.run_dir)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from kvscope.lab.load import LoadOptions
 from kvscope.lab.pair import Pair, PairOptions
 from kvscope.lab.progress import Plain
+from kvscope.live.regime import PULL
 from tests.lab import claims
 from tests.lab.observation import LOADS, observe
+from tests.lab.screens import agrees_with_the_report, top
+from tests.lab.terminal import needs_tmux
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(900)]
 
@@ -19,6 +23,16 @@ pytestmark = [pytest.mark.lab, pytest.mark.timeout(900)]
 def pull_pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Pair, str]]:
     with Pair(PairOptions(connector="pull"), tmp_path_factory.mktemp("pull"), Plain()) as pair:
         yield pair, pair.router("sequential").url
+
+
+@needs_tmux
+def test_top_says_what_the_report_says(pull_pair: tuple[Pair, str], tmp_path: Path) -> None:
+    """First of all: the report then has no other requests than the window."""
+    pair, url = pull_pair
+    load = LoadOptions(requests=60, rate=5.5, input_tokens=((300, 1.0), (500, 1.0)), output_tokens=8, warm_up=1)
+    with top(pair.run_dir, tmp_path) as screen:
+        records = pair.load(load, url)
+        agrees_with_the_report(screen, pair.run_dir, PULL, len(records))
 
 
 @LOADS

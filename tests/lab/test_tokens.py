@@ -1,15 +1,23 @@
-"""Stock and instrumented engines give the same tokens for the same prompts, whichever way the KV goes."""
+"""Stock and instrumented engines give the same tokens for the same prompts, whichever way the KV goes.
+
+Those that write or read the KV have their worker in the scheduler's process, as a single GPU has: there the main
+thread is both.
+"""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from time import monotonic
 
+import numpy as np
 import pytest
 
 from kvscope.lab import dispatch
 from kvscope.lab.engine import EngineOptions
 from kvscope.lab.pair import PairOptions
+from kvscope.probe.vocabulary import MOMENT_CODE, UNKNOWN, VALUES
 from kvscope.sources.rings import read_rings
 from tests.lab.rig import Body, Rig, decoding, prefilled, prompt
 
@@ -25,6 +33,16 @@ Answers = dict[str, list[tuple[int, ...]]]
 
 def pulling(options: EngineOptions, _role: str) -> EngineOptions:
     return replace(options, connector="pull")
+
+
+def in_one_process(options: EngineOptions, _role: str) -> EngineOptions:
+    """On CPU that takes a variable as well; the server stays a process of its own."""
+    args = (*options.vllm_args, "--distributed-executor-backend", "uni")
+    return replace(options, vllm_args=args, env={**options.env, "VLLM_ENABLE_V1_MULTIPROCESSING": "0"})
+
+
+def pulling_in_one_process(options: EngineOptions, role: str) -> EngineOptions:
+    return in_one_process(pulling(options, role), role)
 
 
 def tokens(rig: Rig, way: str) -> list[tuple[int, ...]]:
@@ -58,7 +76,8 @@ def rig(tmp_path_factory: pytest.TempPathFactory, stock: bool) -> Rig:
     """A pushing and a pulling pair."""
     options = PairOptions(connector="push", prefills=2, decodes=2, stock=stock)
     name = "stock" if stock else "instrumented"
-    return Rig(options, tmp_path_factory.mktemp(name), {"p1": pulling, "d1": pulling})
+    changes = {"p0": in_one_process, "p1": pulling, "d1": pulling_in_one_process}
+    return Rig(options, tmp_path_factory.mktemp(name), changes)
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +103,40 @@ def test_the_tokens_are_the_same(stock: Answers, instrumented: tuple[Rig, Answer
     for number in range(len(PROMPTS)):
         split = made.of(f"{way}-prompt-{number}")
         assert (split.shape, split.complete) == ("pull" if way == "pull" else "push", True), "and were handed over"
+
+
+def test_in_one_process_the_scheduler_s_thread_moves_the_kv(instrumented: tuple[Rig, Answers]) -> None:
+    made, _ = instrumented
+    events = read_rings(made.run_dir)
+    parts = {name: {one.started["process"] for one in events.processes if one.engine == name} for name in ("p0", "d1")}
+    assert parts == {"p0": {"core"}, "d1": {"core"}}
+    push, pull = ({(at.leg, at.moment): at.thread for at in made.of(f"{way}-prompt-0").stamps} for way in WAYS[1:])
+    assert {push["prefill", moment] for moment in ("handed", "done_seen")} == {"core"}
+    assert {pull["decode", moment] for moment in ("posted", "done_seen", "noticed")} == {"core"}
+    assert push["prefill", "posted"] == "writer"
+
+
+def test_once_an_engine_is_idle_all_its_steps_are_told(instrumented: tuple[Rig, Answers]) -> None:
+    made, _ = instrumented
+    # p0 steps on until the lease of the coordinates' blocks, which nobody fetches, has run out.
+    deadline, pause = monotonic() + 60, threading.Event()
+    while untold := {name: told for name in ("p0", "p1", "d0", "d1") if len(told := steps_told(made, name)) > 1}:
+        assert monotonic() < deadline, untold
+        pause.wait(0.2)
+
+
+def steps_told(rig: Rig, engine: str) -> set[int]:
+    """How many steps the scheduler and the worker have told, the last they told, and the last there was: one number."""
+    events = read_rings(rig.run_dir)
+    members = [index for index, process in enumerate(events.processes) if process.engine == engine]
+    rows = events.rows[np.isin(events.rows["process"], members)]
+    steps = rows[rows["moment"] == MOMENT_CODE["step"]]
+    by_worker = steps["values"][:, VALUES["step"].index("connector_ns")] != UNKNOWN
+    counts = np.maximum(steps["values"][:, VALUES["step"].index("folded")], 1)
+    finished = rows["step"][rows["moment"] == MOMENT_CODE["finished"]]
+    told = [number for side in (by_worker, ~by_worker) for number in (counts[side].sum(), steps["step"][side].max())]
+    # vLLM clears what has finished in a step that follows.
+    return {int(number) for number in (*told, max(rows["step"].max(), finished.max() + 1))}
 
 
 def test_they_depend_on_the_prompt_s_head_through_the_kv_alone(stock: Answers) -> None:

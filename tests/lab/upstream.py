@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from kvscope.lab import environment, overlay
-from kvscope.lab.engine import free_ports
 from kvscope.lab.errors import LabError
+from kvscope.lab.ports import free_ports
 from kvscope.lab.process import run_logged
 
 UNIT = "tests/v1/kv_connector/unit"

@@ -9,21 +9,27 @@ import numpy as np
 NOT_KNOWN = "-"
 
 
-def add_up(parts: Sequence[float] | np.ndarray, quantum: float) -> list[int]:
-    """Parts in whole quanta whose sum is the rounded sum: the largest remainders are rounded up."""
+def add_up(parts: Sequence[float] | np.ndarray, quantum: float, total: int | None = None) -> list[int]:
+    """Parts in whole quanta whose sum is `total`, the rounded sum unless told: the largest remainders are rounded up.
+
+    total: at least the sum of the parts rounded down, at most that of the parts rounded up.
+    """
     exact = np.asarray(parts, float) / quantum
     whole = np.floor(exact).astype(int)
-    short = round(float(exact.sum())) - int(whole.sum())
+    short = (round(float(exact.sum())) if total is None else total) - int(whole.sum())
     for index in np.argsort(whole - exact, kind="stable")[:short]:
         whole[index] += 1
     return [int(value) for value in whole]
 
 
 class Milliseconds:
-    """One scale for a table: tenths where the values are small, whole milliseconds where they are not."""
+    """The scale of times: tenths of a ms, on every page, so that one time reads the same on all of them.
+
+    Only where nothing lasts a whole ms are they thousandths.
+    """
 
     def __init__(self, largest_ns: float) -> None:
-        self.decimals = 0 if largest_ns >= 1e9 else 1 if largest_ns >= 1e6 else 3
+        self.decimals = 1 if largest_ns >= 1e6 else 3
         self.quantum = 10 ** (6 - self.decimals)
 
     def split(self, parts_ns: Sequence[float] | np.ndarray) -> list[int]:
@@ -31,7 +37,7 @@ class Milliseconds:
         return add_up(parts_ns, self.quantum)
 
     def text(self, quanta: int) -> str:
-        """`1,312` or `136.0`."""
+        """`1,312.4`."""
         return f"{quanta / 10**self.decimals:,.{self.decimals}f}"
 
     def of(self, ns: float) -> str:
@@ -77,11 +83,6 @@ def share(part: float, whole: float) -> str:
     if percent > 99.9:
         return ">99.9%" if percent < 100 else f"{percent:.0f}%"
     return f"{percent:.1f}%" if percent < 10 or percent > 99 else f"{percent:.0f}%"
-
-
-def count(number: int, noun: str, plural: str = "") -> str:
-    """`1 request`, `1,204 requests`."""
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def _three_digits(value: float) -> str:

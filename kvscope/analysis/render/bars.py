@@ -62,9 +62,9 @@ def stretch(axis: Axis, begin: int, end: int, cls: Class, slack_until: int | Non
 
 
 def ruler(axis: Axis, instants: Sequence[int]) -> str | None:
-    """A mark per instant; None where they lie closer together than two cells and would say nothing."""
+    """A `^` per instant on the axis; None where there are none, or so many that they would say nothing."""
     inside = [t for t in instants if axis.begin <= t <= axis.end]
-    columns = {min(axis.width - 1, axis.column(t)) for t in inside}
-    if len(inside) > 1 and len(inside) > axis.width // 2:
+    if not inside or len(inside) > max(1, axis.width // 2):
         return None
-    return "".join("|" if column in columns else " " for column in range(axis.width))
+    columns = {min(axis.width - 1, axis.column(t)) for t in inside}
+    return "".join("^" if column in columns else " " for column in range(axis.width))

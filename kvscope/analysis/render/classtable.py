@@ -1,161 +1,134 @@
-"""The table of bands by class, and of bands by stage. What is printed adds up, row by row or column by column."""
+"""The table of bands by class, and of bands by stage. What is printed adds up, row by row or column by column.
+
+Bands come rounded (`rounding.rounded_band`), so that every table agrees.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 
-import numpy as np
 from rich.text import Text
 
-from kvscope.analysis.bands import CLASS_OF_STAGE, CLASSES, Band
-from kvscope.analysis.render.amounts import Milliseconds, add_up, count
+from kvscope.analysis.bands import CLASSES, Band
+from kvscope.analysis.render.amounts import Milliseconds, add_up
 from kvscope.analysis.render.bars import class_bar
-from kvscope.analysis.render.page import Page, cells, column_widths
+from kvscope.analysis.render.page import Page, cells, column_widths, fitted
 from kvscope.analysis.render.palette import QUIET, STRONG, bar_style, word_style
+from kvscope.model.counting import count
 from kvscope.model.stages import STAGES, Class
 
-SHORT = {
-    Class.FRONTEND: "front",
-    Class.COMPUTE_WAIT: "wait",
-    Class.COMPUTE_RUN: "run",
-    Class.COORDINATION: "coord",
-    Class.TRANSFER: "xfer",
-    Class.UNDETERMINED: "undet",
-}
-ROOM_FOR_BARS = 16
+ROOM_FOR_BARS = 12
 SMALL = 0.01
 """Stages below this share of every band are folded into one row."""
 
 
-@dataclass(frozen=True)
-class Printed:
-    """A band in whole quanta: stages, and classes as their sums, so that every table agrees."""
-
-    band: Band
-    stages: tuple[int, ...]
-    hidden: tuple[int, ...]
-
-    @property
-    def classes(self) -> list[int]:
-        """Quanta by class, in the table's order."""
-        return [int(sum(np.array(self.stages)[CLASS_OF_STAGE == index])) for index in range(len(CLASSES))]
-
-    @property
-    def total(self) -> int:
-        """Quanta of the mean TTFT."""
-        return sum(self.stages)
-
-
-def printed(bands: tuple[Band, ...], scale: Milliseconds) -> list[Printed]:
-    """Round each band once."""
-    return [Printed(band, tuple(scale.split(band.exposed)), tuple(scale.split(band.hidden))) for band in bands]
-
-
-def put_classes(page: Page, rows: list[Printed], scale: Milliseconds) -> None:
+def put_classes(page: Page, bands: Sequence[Band], scale: Milliseconds) -> None:
     """Bands downwards, classes across and a bar; turned on its side where the page is too narrow for that."""
-    table = [_class_head(), *(_class_row(row, scale) for row in rows)]
+    table = [_class_head(), *(_class_row(band, scale) for band in bands)]
     widths = column_widths(table)
     used = sum(widths) + 2 * (len(widths) - 1)
     if used > page.width:
-        _put_turned(page, rows, scale)
+        _put_turned(page, bands, scale)
         return
     room = page.width - used - 3
-    largest = max(row.total for row in rows)
-    cell = max(1e-9, largest / room) if room >= ROOM_FOR_BARS else 0.0
-    page.line(_head_line(table[0], widths, "  " + _mark(cell, scale) if cell else ""))
-    for cells_of_row, row in zip(table[1:], rows, strict=True):
-        text = Text(cells(cells_of_row, widths))
+    cell = max(1e-9, max(band.mean_ns for band in bands) / room) if room >= ROOM_FOR_BARS else 0.0
+    page.line(_head_line(table[0], widths, f"  {_mark(cell)}" if cell else "", page.width - used))
+    for row, band in zip(table[1:], bands, strict=True):
+        text = Text(cells(row, widths))
         text.stylize(STRONG, 0, widths[0] + 2 + widths[1])
-        page.line(text + Text("   ") + class_bar(row.classes, cell) if cell else text)
-    page.prose(_footnote(rows), style=QUIET)
+        page.line(text + Text("   ") + class_bar(_by_class(band), cell) if cell else text)
+    page.prose(_footnote(bands), style=QUIET)
+
+
+def _by_class(band: Band) -> list[float]:
+    return [band.class_ns(cls) for cls in CLASSES]
 
 
 def _class_head() -> list[str]:
-    return ["TTFT, ms", "exact", "mean", *(f"{SHORT[cls]} {cls.glyph}" for cls in CLASSES)]
+    return ["TTFT, ms", "exact", "mean", *(f"{cls.short} {cls.glyph}" for cls in CLASSES)]
 
 
-def _class_row(row: Printed, scale: Milliseconds) -> list[str]:
-    amounts = [row.total, *row.classes]
-    return [row.band.name, scale.of(row.band.percentile_ns), *map(scale.text, amounts)]
+def _class_row(band: Band, scale: Milliseconds) -> list[str]:
+    return [band.name, *map(scale.of, (band.percentile_ns, band.mean_ns, *_by_class(band)))]
 
 
-def _head_line(head: list[str], widths: list[int], mark: str) -> Text:
+def _head_line(head: list[str], widths: list[int], mark: str, room: int) -> Text:
     text = Text(cells(head, widths), QUIET)
     at = sum(widths[:3]) + 6
     for cls, width in zip(CLASSES, widths[3:], strict=True):
         text.stylize(bar_style(cls), at + width - 1, at + width)
         at += width + 2
-    return text + Text(" " + mark, QUIET)
+    return text + Text(f" {mark}" if len(mark) < room else "", QUIET)
 
 
-def _mark(cell: float, scale: Milliseconds) -> str:
-    return f"one mark = {cell * scale.quantum / 1e6:,.3g} ms"
+def _mark(cell: float) -> str:
+    return f"one mark = {cell / 1e6:,.3g} ms"
 
 
-def _footnote(rows: list[Printed]) -> str:
-    sizes = ", ".join(f"{row.band.name} {row.band.count:,}" for row in rows)
+def _footnote(bands: Sequence[Band]) -> str:
+    sizes = ", ".join(f"{band.name} {band.count:,}" for band in bands)
     return (
         f"exact: the percentile. mean and its parts, which add up: the requests around it ({sizes}). "
         "undet: submit and poll_gap, in which bytes may have moved or not, and what no stage explains."
     )
 
 
-def _put_turned(page: Page, rows: list[Printed], scale: Milliseconds) -> None:
-    table = [["TTFT, ms", *(row.band.name for row in rows)]]
-    table.append(["exact", *(scale.of(row.band.percentile_ns) for row in rows)])
-    table.append(["mean", *(scale.text(row.total) for row in rows)])
-    for index, cls in enumerate(CLASSES):
-        table.append([f" {cls.glyph} {cls}", *(scale.text(row.classes[index]) for row in rows)])
+def _put_turned(page: Page, bands: Sequence[Band], scale: Milliseconds) -> None:
+    heads = ["TTFT, ms", "exact", "mean", *(f" {cls.glyph} {cls}" for cls in CLASSES)]
+    columns = [_class_row(band, scale) for band in bands]
+    table = [[head, *row] for head, row in zip(heads, zip(*columns, strict=True), strict=True)]
     widths = column_widths(table)
     for line in table:
         page.line(cells(line, widths))
-    page.prose(_footnote(rows), style=QUIET)
+    page.prose(_footnote(bands), style=QUIET)
 
 
-def put_stages(page: Page, rows: list[Printed], scale: Milliseconds, every: bool) -> None:
+def put_stages(page: Page, bands: Sequence[Band], scale: Milliseconds, every: bool) -> None:
     """Stages downwards, bands across; each column adds up to the band's mean. `every`: fold nothing."""
-    shown, folded = _chosen(rows, every)
-    table = [["ms, exposed", *(row.band.name for row in rows)]]
-    table += [[_stage_label(index), *(scale.text(row.stages[index]) for row in rows)] for index in shown]
+    shown, folded = _chosen(bands, every)
+    table = [["ms, exposed", *(band.name for band in bands)]]
+    table += [[_stage_label(index), *(scale.of(band.exposed[index]) for band in bands)] for index in shown]
     if folded:
-        sums = (scale.text(sum(row.stages[index] for index in folded)) for row in rows)
+        sums = (scale.of(float(band.exposed[folded].sum())) for band in bands)
         table.append([f"  {count(len(folded), 'smaller stage')}", *sums])
-    table.append(["= mean TTFT", *(scale.text(row.total) for row in rows)])
-    widths = column_widths(table)
-    bar_row = rows[min(1, len(rows) - 1)]
+    table.append(["= mean TTFT", *(scale.of(band.mean_ns) for band in bands)])
+    fitting, gap = fitted(table, page.width)
+    widths = column_widths(fitting)
+    drawn = bands[min(1, len(bands) - 1)]
     room = page.width - sum(widths) - 2 * len(widths) - 1
-    for number, line in enumerate(table):
-        text = Text(cells(line, widths), STRONG if number == len(table) - 1 else "" if number else QUIET)
+    for number, line in enumerate(fitting):
+        text = Text(cells(line, widths, gap=gap), STRONG if number == len(fitting) - 1 else "" if number else QUIET)
         if 0 < number <= len(shown):
             index = shown[number - 1]
             cls = STAGES[index].cls
             text.stylize(word_style(cls), 0, widths[0])
-            text += _stage_bar(bar_row, index, cls, room)
+            text += _stage_bar(drawn, index, cls, room)
         elif number == 0 and room >= ROOM_FOR_BARS:
-            text += Text(f"   at {bar_row.band.name}", QUIET)
+            text += Text(f"   at {drawn.name}", QUIET)
         page.line(text)
 
 
-def put_hidden(page: Page, rows: list[Printed], scale: Milliseconds) -> None:
+def put_hidden(page: Page, bands: Sequence[Band], scale: Milliseconds) -> None:
     """The same for what lay off the path."""
-    shown = [index for index in range(len(STAGES)) if any(row.hidden[index] for row in rows)]
+    shown = [index for index in range(len(STAGES)) if any(band.hidden[index] for band in bands)]
     if not shown:
         return
-    table = [["ms, hidden", *(row.band.name for row in rows)]]
-    table += [[_stage_label(index), *(scale.text(row.hidden[index]) for row in rows)] for index in shown]
-    widths = column_widths(table)
-    for number, line in enumerate(table):
-        text = Text(cells(line, widths), "" if number else QUIET)
+    table = [["ms, hidden", *(band.name for band in bands)]]
+    table += [[_stage_label(index), *(scale.of(band.hidden[index]) for band in bands)] for index in shown]
+    fitting, gap = fitted(table, page.width)
+    widths = column_widths(fitting)
+    for number, line in enumerate(fitting):
+        text = Text(cells(line, widths, gap=gap), "" if number else QUIET)
         if number:
             text.stylize(word_style(STAGES[shown[number - 1]].cls), 0, widths[0])
         page.line(text)
 
 
-def _chosen(rows: list[Printed], every: bool) -> tuple[list[int], list[int]]:
-    some = [index for index in range(len(STAGES)) if any(row.stages[index] for row in rows)]
+def _chosen(bands: Sequence[Band], every: bool) -> tuple[list[int], list[int]]:
+    some = [index for index in range(len(STAGES)) if any(band.exposed[index] for band in bands)]
     if every:
         return some, []
-    large = [index for index in some if any(row.stages[index] >= SMALL * row.total for row in rows)]
+    large = [index for index in some if any(band.exposed[index] >= SMALL * band.mean_ns for band in bands)]
     folded = [index for index in some if index not in large]
     return (large, folded) if len(folded) > 1 else (some, [])
 
@@ -164,9 +137,9 @@ def _stage_label(index: int) -> str:
     return f"{STAGES[index].cls.glyph} {STAGES[index].name}"
 
 
-def _stage_bar(row: Printed, index: int, cls: Class, room: int) -> Text:
-    largest = max(row.stages)
+def _stage_bar(band: Band, index: int, cls: Class, room: int) -> Text:
+    largest = float(band.exposed.max())
     if room < ROOM_FOR_BARS or not largest:
         return Text()
-    length = add_up([row.stages[index]], largest / (room - 2))[0]
+    length = add_up([float(band.exposed[index])], largest / (room - 2))[0]
     return Text("   ") + Text(cls.glyph * length, bar_style(cls))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kvscope.analysis.render.amounts import Milliseconds, quantity
+from kvscope.model.counting import count
 from kvscope.model.requests import RequestSplit, Span
 
 LETTERS = {"prefill": "P", "decode": "D", "router": "R"}
@@ -71,7 +72,7 @@ def _post(span: Span, split: RequestSplit) -> str:
     thread = "" if split.post_thread == "unknown" else f"{split.post_thread} thread"
     if span.ended_by == "posted":
         return thread
-    made = f"{split.descriptors:,} descriptors" if split.descriptors is not None else ""
+    made = count(split.descriptors, "descriptor") if split.descriptors is not None else ""
     return ", ".join(part for part in (made, thread) if part)
 
 

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
+from dataclasses import replace
+
 from rich.text import Text
 
+from kvscope.analysis.bands import Band
+from kvscope.analysis.headline import Leader
 from kvscope.analysis.objectives import Attainment
+from kvscope.analysis.overlap import Overlap
 from kvscope.analysis.render import classtable, words
-from kvscope.analysis.render.amounts import Milliseconds, count, duration, quantity, share
+from kvscope.analysis.render.amounts import Milliseconds, duration, quantity, share
 from kvscope.analysis.render.page import Page, cells, column_widths
 from kvscope.analysis.render.palette import COMMAND, QUIET, STRONG, WARNING, word_style
 from kvscope.analysis.render.price import put_price
+from kvscope.analysis.render.rounding import rounded_band, rounded_split
 from kvscope.analysis.render.state import put_brief, put_condition, put_setup, put_title
 from kvscope.analysis.summary import Summary
 from kvscope.analysis.transfers import Transfers
+from kvscope.model.counting import count
+from kvscope.model.invocation import command
 from kvscope.model.requests import State
 from kvscope.model.stages import STAGE
 
@@ -20,6 +30,9 @@ LISTED = 5
 """Stages named beside a slow request, where there is room."""
 GAP_WORTH_SAYING = 0.01
 """Share of the median TTFT that `unattributed` may have before it is pointed out."""
+XFER_IS_ANOTHER = (
+    "(ranked by the transfer itself; xfer above is the mean seen in flight of the requests around a percentile of TTFT)"
+)
 
 
 def put_report(page: Page, summary: Summary, by_stage: bool = False, arguments: str = "") -> None:
@@ -49,28 +62,37 @@ def scale_of(summary: Summary) -> Milliseconds:
 
 def _put_timed(page: Page, summary: Summary, by_stage: bool) -> None:
     scale = scale_of(summary)
-    rows = classtable.printed(summary.bands, scale)
-    page.rule()
-    page.prose(f">> {words.leader(summary.leaders[0], scale)}", hang=3, style=STRONG)
-    page.prose(words.behind(summary.leaders[0], scale), 3)
-    if len(summary.leaders) > 1 and summary.leaders[1].classes != summary.leaders[0].classes:
-        page.prose(words.leader(summary.leaders[1], scale), 3)
-    page.prose(words.overlap(summary.overlap), 3)
-    page.rule()
+    bands = [rounded_band(band, scale) for band in summary.bands]
+    _put_headline(page, summary.leaders, bands, summary.overlap, scale)
     page.heading(
         "MEASURED", f"from the first arrival to the first token of {count(summary.condition.timed, 'request')}"
     )
-    classtable.put_classes(page, rows, scale)
+    classtable.put_classes(page, bands, scale)
     page.line()
-    classtable.put_stages(page, rows, scale, by_stage)
+    classtable.put_stages(page, bands, scale, by_stage)
     if by_stage:
         page.line()
-        classtable.put_hidden(page, rows, scale)
+        classtable.put_hidden(page, bands, scale)
     _put_gap(page, summary)
     page.line()
     _put_coordination(page, summary, scale)
     if summary.transfers is not None:
         _put_transfers(page, summary.transfers)
+
+
+def _put_headline(
+    page: Page, leaders: Sequence[Leader], bands: Sequence[Band], overlap: Overlap, scale: Milliseconds
+) -> None:
+    """Who leads was decided on the exact times; it is said with the rounded ones, as the tables have them."""
+    rounded = {band.name: band for band in bands}
+    slow, *median = [replace(leader, band=rounded[leader.band.name]) for leader in leaders]
+    page.rule()
+    page.prose(f">> {words.leader(slow, scale)}", hang=3, style=STRONG)
+    page.prose(words.behind(slow, scale), 3)
+    if median and median[0].classes != slow.classes:
+        page.prose(words.leader(median[0], scale), 3)
+    page.prose(words.overlap(overlap), 3)
+    page.rule()
 
 
 def _put_nothing_timed(page: Page, summary: Summary) -> None:
@@ -86,6 +108,12 @@ def _put_nothing_timed(page: Page, summary: Summary) -> None:
         page.prose(
             "Only one side of each request is instrumented, so no time to first token can be split. Instrument the "
             "other engines as well; `kvscope doctor` lists those that are not.",
+            hang=3,
+        )
+    elif found.states[State.UNALIGNED]:
+        page.prose(
+            "No request can be timed: the clocks of its engines' hosts were not aligned, and an instant of one says "
+            "nothing on the other. Times within one leg hold: `kvscope request ID` lists them.",
             hang=3,
         )
     else:
@@ -126,6 +154,7 @@ def _put_coordination(page: Page, summary: Summary, scale: Milliseconds) -> None
 def _put_transfers(page: Page, found: Transfers) -> None:
     scale = Milliseconds(max(found.bounds_p95_ns))
     facts = [
+        "seen in flight .. at most:",
         f"{scale.between(*found.bounds_p50_ns)} ms at p50",
         f"{scale.between(*found.bounds_p95_ns)} ms at p95",
     ]
@@ -133,8 +162,9 @@ def _put_transfers(page: Page, found: Transfers) -> None:
         facts += [f"{quantity(found.bytes_total, 'B')} in all", f"{quantity(found.bytes_p50, 'B')} each at p50"]
         facts.append(_rates(found))
     if found.descriptors_p50 is not None:
-        facts.append(f"{found.descriptors_p50:,.0f} descriptors at p50")
+        facts.append(f"{count(round(found.descriptors_p50), 'descriptor')} at p50")
     page.items("transfer", [fact for fact in facts if fact])
+    page.labelled("", XFER_IS_ANOTHER)
     if found.inferred_p50_ns is not None:
         likely, best = scale.of(found.inferred_p50_ns), count(found.inferred_from, "transfer")
         page.labelled("", f"inferred, not measured: likely {likely} ms at p50, by the best rate of each pair in {best}")
@@ -198,7 +228,7 @@ def _put_slowest(page: Page, summary: Summary, arguments: str) -> None:
     table = [[handle, scale.of(split.ttft_ns or 0)] for handle, split in summary.slowest]
     widths = column_widths(table)
     for row, (_, split) in zip(table, summary.slowest, strict=True):
-        largest = sorted(split.exposed.items(), key=lambda stage: -stage[1])[:LISTED]
+        largest = sorted(rounded_split(split, scale).exposed.items(), key=lambda stage: -stage[1])[:LISTED]
         text = Text(" " + cells(row, widths))
         for name, ns in largest:
             piece = f"  {name} {scale.of(ns)}"
@@ -206,5 +236,5 @@ def _put_slowest(page: Page, summary: Summary, arguments: str) -> None:
                 text.append(piece, word_style(STAGE[name].cls))
         page.line(text)
     page.line()
-    command = f"kvscope request {summary.slowest[0][0]} {arguments}".rstrip()
-    page.whole(Text.assemble(("next  ", QUIET), (command, COMMAND)))
+    following = f"{command()} request {shlex.quote(summary.slowest[0][0])} {arguments}".rstrip()
+    page.whole(Text.assemble(("next  ", QUIET), (following, COMMAND)))

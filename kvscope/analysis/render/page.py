@@ -11,6 +11,7 @@ from kvscope.analysis.render.palette import HEADING, QUIET
 
 LABEL = 14
 """Width of the labels that stand before a section's lines."""
+KEPT = "\N{NO-BREAK SPACE}"
 
 
 class Page:
@@ -46,7 +47,7 @@ class Page:
             self.line(Text.assemble((title, HEADING), ("  " + remark if remark else "", QUIET)))
 
     def prose(self, text: str, indent: int = 0, hang: int | None = None, style: str = "") -> None:
-        """A paragraph, wrapped; later lines are indented by `hang`."""
+        """A paragraph, wrapped; later lines are indented by `hang`. At a KEPT blank no line is broken."""
         hanging = indent if hang is None else hang
         wrapped = textwrap.wrap(
             text,
@@ -56,7 +57,7 @@ class Page:
             break_on_hyphens=False,
         )
         for piece in wrapped:
-            self.line(piece, style)
+            self.line(piece.replace(KEPT, " "), style)
 
     def labelled(self, label: str, text: str, style: str = "") -> None:
         """A label, and wrapped text beside it."""
@@ -81,6 +82,15 @@ class Page:
 def column_widths(rows: Sequence[Sequence[str]]) -> list[int]:
     """The widest cell of each column."""
     return [max((len(cell) for cell in column), default=0) for column in zip(*rows, strict=True)]
+
+
+def fitted(rows: Sequence[Sequence[str]], width: int) -> tuple[Sequence[Sequence[str]], str]:
+    """A table and the gap between its columns that fit a width: a narrow gap, then the last column but one left out."""
+    widths = column_widths(rows)
+    for gap in ("  ", " "):
+        if sum(widths) + len(gap) * (len(widths) - 1) <= width:
+            return rows, gap
+    return [[*row[:-2], row[-1]] for row in rows], " "
 
 
 def cells(row: Sequence[str], widths: Sequence[int], left: int = 1, gap: str = "  ") -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from kvscope.analysis.condition import Condition
-from kvscope.analysis.render.amounts import count, duration, share
+from kvscope.analysis.handles import shown
+from kvscope.analysis.render.amounts import duration, share
 from kvscope.analysis.render.page import Page
 from kvscope.analysis.render.palette import HEADING, WARNING
 from kvscope.analysis.setup import BRIEF, SHOWN, Fact, Setup
 from kvscope.analysis.summary import Summary
+from kvscope.model.counting import count
 from kvscope.model.requests import State
 
 FEW = 4
@@ -36,6 +38,10 @@ def put_condition(page: Page, found: Condition) -> None:
         page.items("", ["shapes of complete:", *(f"{name} {n:,}" for name, n in found.shapes)])
     if found.one_legged:
         page.items("", ["one-legged, seen only from:", *(f"{where} ({n:,})" for where, n in found.one_legged[:FEW])])
+    for where, requests in found.unaligned[:FEW]:
+        page.labelled(
+            "", f"clocks not aligned, in no percentile: {where}: {_who(requests)} ({len(requests):,})", WARNING
+        )
     if found.missing:
         page.items("", ["missing:", *(f"{name} ({n:,})" for name, n in found.missing[:FEW])])
     if found.waiting.count:
@@ -43,14 +49,13 @@ def put_condition(page: Page, found: Condition) -> None:
     for engine, why in found.dark:
         page.labelled("", f"not instrumented: {engine}: {why}", WARNING)
     if found.failures:
-        page.items("", ["failures:", *(f"{what} ({n:,})" for what, n in found.failures[:FEW])], WARNING)
-    if found.marks:
-        page.items("", ["marked:", *(f"{name} {n:,}" for name, n in found.marks)])
+        page.items("", ["failures:", *(f"{shown(what)} ({n:,})" for what, n in found.failures[:FEW])], WARNING)
+    if marks := [(name, n) for name, n in found.marks if name != "unaligned"]:  # those are named above
+        page.items("", ["marked:", *(f"{name} {n:,}" for name, n in marks)])
 
 
 def _good(found: Condition) -> bool:
-    gone_wrong = found.states[State.INCOMPLETE] + found.states[State.UNMATCHED]
-    return not gone_wrong and not found.trouble
+    return not found.broken and not found.trouble
 
 
 def _states(found: Condition) -> list[str]:
@@ -58,19 +63,23 @@ def _states(found: Condition) -> list[str]:
     states = [f"complete {whole:,} of {found.requests:,} ({share(whole, found.requests)})"]
     for state in (State.ONE_LEGGED, State.INCOMPLETE, State.UNFINISHED, State.UNMATCHED):
         states.append(f"{state.replace('_', '-')} {found.states[state]:,}")
+    if found.states[State.UNALIGNED]:
+        states.append(f"unaligned {found.states[State.UNALIGNED]:,}")
     states += [f"events {found.tally.events:,}", f"lost {found.tally.lost:,}"]
     if found.tally.earlier:
-        states.append(f"{found.tally.earlier:,} older ones were no longer in the rings")
+        states.append(f"{count(found.tally.earlier, 'older one')} no longer in the rings")
+    if found.tally.cleanups:
+        states.append(f"{count(found.tally.cleanups, 'clean-up')} by API servers, no requests")
     return states + [f"{name.replace('_', ' ')} {n:,}" for name, n in found.trouble if name != "lost"]
 
 
 def _put_waiting(page: Page, found: Condition) -> None:
     waiting = found.waiting
+    oldest = f"oldest {duration(waiting.oldest_ns)} ({shown(waiting.oldest)})"
     last = ", ".join(f"{name} ({n:,})" for name, n in waiting.last_moments[:FEW])
     page.labelled(
         "",
-        f"unfinished: {waiting.count:,}, in no percentile; oldest {duration(waiting.oldest_ns)} ({waiting.oldest}); "
-        f"last moment {last}",
+        f"unfinished: {waiting.count:,}, in no percentile; {oldest}; last moment {last}",
         WARNING if waiting.oldest_ns > PATIENCE_NS else "",
     )
 
@@ -80,8 +89,8 @@ def put_brief(page: Page, setup: Setup) -> None:
     if len(setup.hosts) > 1:
         page.labelled(
             "CLOCK",
-            f"{len(setup.hosts)} hosts ({_who(setup.hosts)}) whose clocks were not aligned: no stage that begins on "
-            "one and ends on another can be trusted.",
+            f"{len(setup.hosts)} hosts ({_who(setup.hosts)}) whose clocks were not aligned: how long it takes from one "
+            "to another is not known, and requests between them are in no percentile.",
             WARNING,
         )
     if not setup.facts:
@@ -123,6 +132,6 @@ def _label(name: str) -> str:
     return {"vllm": "vLLM", "nixl": "NIXL", "ucx_tls": "UCX_TLS"}.get(name, name.replace("_", " "))
 
 
-def _who(engines: tuple[str, ...]) -> str:
-    more = len(engines) - FEW
-    return ", ".join(engines[:FEW]) + (f" and {more} more" if more > 0 else "")
+def _who(named: tuple[str, ...]) -> str:
+    more = len(named) - FEW
+    return ", ".join(map(shown, named[:FEW])) + (f" and {more} more" if more > 0 else "")

@@ -3,45 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from rich.text import Text
 
 from kvscope.analysis.bands import CLASSES
-from kvscope.analysis.render.amounts import Milliseconds, count, duration, quantity
-from kvscope.analysis.render.bars import Axis, ruler, stretch
-from kvscope.analysis.render.classtable import SHORT
-from kvscope.analysis.render.endings import LETTERS, letter, what_ended
+from kvscope.analysis.handles import shown
+from kvscope.analysis.render.amounts import Milliseconds, duration, quantity
+from kvscope.analysis.render.bars import Axis
+from kvscope.analysis.render.detail import AMOUNT, SLACK_DRAWN, axis_of, put_detail
+from kvscope.analysis.render.endings import LETTERS
 from kvscope.analysis.render.page import Page
-from kvscope.analysis.render.palette import HEADING, QUIET, STRONG, WARNING, bar_style, word_style
+from kvscope.analysis.render.palette import HEADING, QUIET, STRONG, WARNING, bar_style
+from kvscope.analysis.render.rounding import rounded_split
+from kvscope.model.counting import count
 from kvscope.model.requests import RequestSplit, Span, State
 from kvscope.model.stages import STAGE, Class
 
-NAME = 22
-AMOUNT = 9
-NOTE = 30
-ROOM_FOR_NOTES = 92
-ZOOM = 0.7
-"""The detail starts at `computed` where the rest is less than this share of all."""
 STAGING_STAGES = ("staging", "writer_wake")
-SLACK_DRAWN = {"registration": 0, "staging": 1}
-"""Which bound of the slack ends where the other branch did."""
-LAST_OF_BRANCH = {"registration": ("registration_flight",), "staging": ("writer_wake", "staging")}
-
-
-@dataclass(frozen=True)
-class Frame:
-    """The columns of the waterfall and its axis."""
-
-    axis: Axis
-    scale: Milliseconds
-    origin: int
-    notes: int
-    """width of the last column, 0 where there is no room"""
-
-    def at(self, t: int) -> str:
-        """An instant as ms since the origin."""
-        return self.scale.of(t - self.origin)
 
 
 def put_waterfall(page: Page, split: RequestSplit, steps: Mapping[str, Sequence[int]], every: bool = False) -> None:
@@ -50,15 +28,14 @@ def put_waterfall(page: Page, split: RequestSplit, steps: Mapping[str, Sequence[
     _put_state(page, split)
     spans = split.path + split.hidden_spans
     if spans:
-        begin, end = min(span.begin for span in spans), max(span.end for span in spans)
+        _, begin, end = axis_of(split, every=True)
         scale = Milliseconds(end - begin)
-        _put_sum(page, split, scale)
+        rounded = rounded_split(split, scale)
+        _put_sum(page, rounded, scale)
         _put_strip(page, split, scale, begin, end)
-        frame = _frame(page, split, scale, begin, end, every)
-        _put_detail(page, split, frame)
-        _put_rulers(page, split, frame, steps)
+        put_detail(page, split, scale, steps, every)
         page.line()
-        _put_findings(page, split, frame)
+        _put_findings(page, rounded, scale)
     _put_cost(page, split)
     if every or not spans or not split.complete:
         _put_moments(page, split)
@@ -68,7 +45,7 @@ def _put_title(page: Page, split: RequestSplit) -> None:
     kind = split.shape
     if split.shape == "push" and split.knew_peer is not None:
         kind += ", sequential" if split.knew_peer else ", early"
-    facts = [split.request, kind]
+    facts = [shown(split.request), kind]
     if split.prompt_tokens is not None:
         cached = "" if split.cached_tokens is None else f" ({split.cached_tokens:,} cached)"
         facts.append(f"{split.prompt_tokens:,} tok{cached}")
@@ -76,10 +53,10 @@ def _put_title(page: Page, split: RequestSplit) -> None:
     facts += [f"{blocks:,} blk"] if blocks is not None else []
     facts += [quantity(split.transfer_bytes, "B")] if split.transfer_bytes is not None else []
     facts.append(" -> ".join(name for name in (split.prefill_engine, split.decode_engine) if name))
-    facts += [split.state.replace("_", "-"), *split.marks]
+    facts += [split.state.replace("_", "-"), *(mark for mark in split.marks if mark != split.state)]
     page.prose("  ".join(fact for fact in facts if fact), hang=2, style=HEADING)
     if split.peer_request and split.peer_request != split.request:
-        page.line(f"prefill leg {split.peer_request}", QUIET)
+        page.line(f"prefill leg {shown(split.peer_request, page.width - len('prefill leg '))}", QUIET)
 
 
 def _put_state(page: Page, split: RequestSplit) -> None:
@@ -94,6 +71,13 @@ def _put_state(page: Page, split: RequestSplit) -> None:
         page.prose(f"ONE-LEGGED: only its {seen} leg was recorded; the other engine is not instrumented.", hang=2)
     if split.state is State.UNMATCHED:
         page.prose("UNMATCHED: this leg ended and its other leg was never seen.", hang=2, style=WARNING)
+    if "unaligned" in split.marks:
+        page.prose(
+            "UNALIGNED: its legs were stamped on hosts whose clocks were not aligned. Times within one leg hold; how "
+            "long anything took across them, and so its TTFT, is not known.",
+            hang=2,
+            style=WARNING,
+        )
     if split.state is State.UNFINISHED:
         page.prose(
             f"UNFINISHED after {duration(split.age_ns or 0)}: last moment {split.last_moment}, "
@@ -102,20 +86,19 @@ def _put_state(page: Page, split: RequestSplit) -> None:
             style=WARNING,
         )
     if split.failure:
-        page.prose(f"FAILED: {split.failure}", hang=2, style=WARNING)
+        page.prose(f"FAILED: {shown(split.failure)}", hang=2, style=WARNING)
 
 
 def _put_sum(page: Page, split: RequestSplit, scale: Milliseconds) -> None:
     if split.ttft_ns is None:
         return
-    parts = scale.split([split.class_ns[cls][0] for cls in CLASSES])
-    shown = [f"{SHORT[cls]} {scale.text(part)}" for cls, part in zip(CLASSES, parts, strict=True) if part]
+    shown = [f"{cls.short} {scale.of(low)}" for cls in CLASSES if (low := split.class_ns[cls][0])]
     bounds = [
-        f"{SHORT[cls]} {scale.between(*split.class_ns[cls])}"
+        f"{cls.short} {scale.between(*split.class_ns[cls])}"
         for cls in (Class.COORDINATION, Class.TRANSFER)
         if split.class_ns[cls][0] != split.class_ns[cls][1]
     ]
-    page.prose(f"TTFT {scale.text(sum(parts))} ms = {' + '.join(shown)}", hang=2, style=STRONG)
+    page.prose(f"TTFT {scale.of(split.ttft_ns)} ms = {' + '.join(shown)}", hang=2, style=STRONG)
     if bounds:
         page.prose(f"undet is one or the other: {', '.join(bounds)}", hang=2, style=QUIET)
 
@@ -152,109 +135,35 @@ def _hidden_strip(axis: Axis, split: RequestSplit, branch: str) -> Text:
     return dashed
 
 
-def _frame(page: Page, split: RequestSplit, scale: Milliseconds, begin: int, end: int, every: bool) -> Frame:
-    origin = split.origin if split.origin is not None else begin
-    computed = [stamp.t for stamp in split.stamps if stamp.moment == "computed"]
-    if computed and not every and begin < computed[0] and end - computed[0] < ZOOM * (end - begin):
-        begin = computed[0]
-    notes = NOTE + (page.width - 100) // 5 if page.width >= ROOM_FOR_NOTES else 0
-    room = page.width - NAME - AMOUNT - 8 - (notes + 1 if notes else 0)
-    return Frame(Axis(begin, end, max(8, room)), scale, origin, max(0, notes))
-
-
-def _put_detail(page: Page, split: RequestSplit, frame: Frame) -> None:
-    axis, scale = frame.axis, frame.scale
-    span_of_time = f"{frame.at(axis.begin)} .. {frame.at(axis.end)} ms"
-    page.prose(
-        f"detail, {span_of_time}  one mark = {axis.cell_ns / 1e6:.3g} ms  * on the path, others hidden  - slack",
-        hang=2,
-        style=QUIET,
-    )
-    inside = [span for span in split.path if span.end > axis.begin]
-    folded = [span for span in inside if not round(span.ns / scale.quantum)]
-    for span in inside:
-        if span not in folded:
-            page.line(_row(span, split, frame))
-    for span in split.hidden_spans:
-        page.line(_row(span, split, frame))
-    if folded:
-        page.prose("folded: " + ", ".join(f"{span.stage} {duration(span.ns)}" for span in folded), 1, style=QUIET)
-
-
-def _row(span: Span, split: RequestSplit, frame: Frame) -> Text:
-    cls = STAGE[span.stage].cls
-    name = f" {'*' if span.exposed else ' '}{letter(span, split)} {span.stage}"
-    head = Text(f"{name:<{NAME + 4}}{frame.scale.of(span.ns):>{AMOUNT}} |")
-    head.stylize(word_style(cls), 0, len(name))
-    if span.end <= frame.axis.begin:
-        bar = Text("<" + " " * (frame.axis.width - 1), QUIET)
-    else:
-        bar = stretch(frame.axis, span.begin, span.end, cls, _slack_until(span, split))
-    note = (what_ended(span, split, frame.scale) if span.exposed else _hidden_note(span, split, frame))[: frame.notes]
-    return head + bar + Text("|" + (f" {note}" if note else ""))
-
-
-def _branch(span: Span, split: RequestSplit) -> str:
-    """The hidden branch that ends with this span, or nothing."""
-    for branch, stages in LAST_OF_BRANCH.items():
-        ends = [other.end for other in split.hidden_spans if other.stage in stages]
-        if branch in split.slack_ns and span.stage in stages and span.end == max(ends):
-            return branch
-    return ""
-
-
-def _slack_until(span: Span, split: RequestSplit) -> int | None:
-    branch = "" if span.exposed else _branch(span, split)
-    return span.end + split.slack_ns[branch][SLACK_DRAWN[branch]] if branch else None
-
-
-def _hidden_note(span: Span, split: RequestSplit, frame: Frame) -> str:
-    branch = _branch(span, split)
-    slack = f", slack {frame.scale.between(*split.slack_ns[branch])}" if branch else ""
-    return f"ends {frame.at(span.end)}{slack}"
-
-
-def _put_rulers(page: Page, split: RequestSplit, frame: Frame, steps: Mapping[str, Sequence[int]]) -> None:
-    for leg in ("prefill", "decode"):
-        instants = [t for t in steps.get(leg, ()) if frame.axis.begin <= t <= frame.axis.end]
-        if not instants:
-            continue
-        label = f"  {LETTERS[leg]} steps"
-        marks = ruler(frame.axis, instants)
-        if marks is None:
-            each = (instants[-1] - instants[0]) / max(1, len(instants) - 1)
-            marks = f"{len(instants):,} steps, {duration(each)} each: too fine to draw".ljust(frame.axis.width)
-        page.line(Text(f"{label:<{NAME + 4}}{'':>{AMOUNT}} |", QUIET) + Text(marks, QUIET) + Text("|", QUIET))
-
-
-def _put_findings(page: Page, split: RequestSplit, frame: Frame) -> None:
+def _put_findings(page: Page, split: RequestSplit, scale: Milliseconds) -> None:
     if "staging" in split.slack_ns:
-        _put_overlap_bound(page, split, frame, "staged", "matched", frame.scale.between(*split.slack_ns["staging"]))
+        _put_overlap_bound(page, split, scale, "staged", "matched", scale.between(*split.slack_ns["staging"]))
     elif split.shape == "pull":
         begun = _time(split, "post_begun")
         computed = _time(split, "computed")
         if begun is not None and computed is not None:
-            _put_overlap_bound(page, split, frame, "computed", "post_begun", frame.scale.of(begun - computed))
+            _put_overlap_bound(page, split, scale, "computed", "post_begun", scale.of(begun - computed))
     if "registration" in split.slack_ns:
-        low_high = frame.scale.between(*split.slack_ns["registration"])
+        low_high = scale.between(*split.slack_ns["registration"])
         page.prose(f"Overlapped: the registration was hidden and had {low_high} ms to spare.", 1)
     low, high = split.transfer_bounds_ns
     if high:
-        page.prose(f"Transfer {frame.scale.between(low, high)} ms: seen in flight, and at most.", 1)
+        page.prose(f"Transfer {scale.between(low, high)} ms: seen in flight, and at most.", 1)
     if split.ranks > 1:
         slowest = f", waited for {split.slowest_rank}" if split.slowest_rank else ""
         page.prose(f"{split.ranks} transfers, last {duration(split.rank_spread_ns)} after the first{slowest}.", 1)
 
 
-def _put_overlap_bound(page: Page, split: RequestSplit, frame: Frame, able: str, began: str, bound: str) -> None:
+def _put_overlap_bound(page: Page, split: RequestSplit, scale: Milliseconds, able: str, began: str, bound: str) -> None:
     verb = "READ" if split.shape == "pull" else "WRITE"
     how = "a registration ahead, as in push," if split.shape == "pull" else "an earlier registration"
     could, did = _time(split, able), _time(split, began)
     if could is None or did is None:
         return
+    origin = axis_of(split, every=True)[0]
     page.prose(
-        f"{verb} could have started at {frame.at(could)} ({able}), started at {frame.at(did)} ({began}): "
-        f"{how} wins at most {bound} ms of this TTFT, a step boundary more or less.",
+        f"{verb} could have started at {scale.of(could - origin)} ({able}), started at {scale.of(did - origin)} "
+        f"({began}): {how} wins at most {bound} ms of this TTFT, a step boundary more or less.",
         1,
         style=STRONG,
     )
@@ -281,10 +190,21 @@ def _put_cost(page: Page, split: RequestSplit) -> None:
 def _put_moments(page: Page, split: RequestSplit) -> None:
     if not split.stamps:
         return
-    begin = split.origin if split.origin is not None else split.stamps[0].t
-    scale = Milliseconds(max(1, split.stamps[-1].t - begin))
-    page.heading("MOMENTS", "ms since its origin")
-    for stamp in split.stamps:
+    legs, apart = list(LETTERS), "unaligned" in split.marks
+    stamps = sorted(split.stamps, key=lambda stamp: legs.index(stamp.leg)) if apart else split.stamps
+    begins = _begins(split)
+    scale = Milliseconds(max(1, *(stamp.t - begins[stamp.leg] for stamp in split.stamps)))
+    page.heading("MOMENTS", "ms since the first of its leg" if apart else "ms since its origin")
+    for stamp in stamps:
         step = f"  step {stamp.step:,}" if stamp.step else ""
         thread = "" if stamp.thread == "unknown" else f"  {stamp.thread}"
-        page.line(f" {scale.of(stamp.t - begin):>{AMOUNT}}  {LETTERS.get(stamp.leg, '-')} {stamp.moment}{thread}{step}")
+        since = scale.of(stamp.t - begins[stamp.leg])
+        page.line(f" {since:>{AMOUNT}}  {LETTERS.get(stamp.leg, '-')} {stamp.moment}{thread}{step}")
+
+
+def _begins(split: RequestSplit) -> dict[str, int]:
+    """leg -> the instant that its moments are counted from."""
+    if "unaligned" not in split.marks:
+        begin = split.origin if split.origin is not None else split.stamps[0].t
+        return dict.fromkeys((stamp.leg for stamp in split.stamps), begin)
+    return {stamp.leg: stamp.t for stamp in reversed(split.stamps)}

@@ -2,27 +2,48 @@
 
 from __future__ import annotations
 
+from kvscope.analysis.bands import TRANSFER_OR_NOT, Band
 from kvscope.analysis.headline import Leader
 from kvscope.analysis.overlap import Overlap, Slack
-from kvscope.analysis.render.amounts import Milliseconds, count, share
+from kvscope.analysis.render.amounts import Milliseconds, share
+from kvscope.model.counting import count, most
 from kvscope.model.graph import STAGE_INDEX
-from kvscope.model.stages import Class
+from kvscope.model.stages import STAGES, Class
 
 WORTH_SAYING = 0.05
 """Share of a band's TTFT below which hidden prefill changes no conclusion."""
+MOVING_OR_NOT = tuple(STAGES[index].name for index in TRANSFER_OR_NOT)
 
 
 def leader(found: Leader, scale: Milliseconds) -> str:
-    """Who leads, or between whom that is undecided."""
+    """Who leads, or between whom that is undecided, and by what."""
     band = found.band
-    whole = f"{scale.of(band.mean_ns)} ms at {band.name}"
+    whole = f"{scale.of(band.mean_ns)} ms (mean around {band.name})"
     stage = f"{found.stage} {scale.of(found.stage_ns)}"
-    if found.decided:
-        low, high = band.bounds_ns(found.classes[0])
-        return f"{found.classes[0].upper()} leads TTFT: {scale.between(low, high)} of {whole}, most of it in {stage}."
-    rivals = " and ".join(f"{cls} ({scale.between(*band.bounds_ns(cls))})" for cls in found.classes)
-    undecided = scale.of(band.class_ns(Class.UNDETERMINED))
-    return f"UNDECIDED between {rivals} of {whole}: {undecided} ms may belong to either. The largest stage is {stage}."
+    if not found.decided:
+        rivals = " or ".join(f"{cls} ({scale.between(*band.bounds_ns(cls))})" for cls in found.classes)
+        said = [f"UNDECIDED what leads the {whole}: {rivals}.", *_open(band, scale), f"The largest stage is {stage}."]
+        return " ".join(said)
+    (cls,) = found.classes
+    low, high = band.bounds_ns(cls)
+    part = f"{most(found.stage_ns, high)} of it in {stage}"
+    if cls is Class.UNDETERMINED:
+        told = f"UNDETERMINED time leads TTFT: {scale.of(high)} of {whole}, {part}."
+        return " ".join([told, *_open(band, scale)])
+    return f"{cls.upper()} leads TTFT: {scale.between(low, high)} of {whole}, {part}."
+
+
+def _open(band: Band, scale: Milliseconds) -> list[str]:
+    """The stages that leave it open, and what it is that nobody knows of them."""
+    told = []
+    shared = [(name, ns) for name in MOVING_OR_NOT if (ns := float(band.exposed[STAGE_INDEX[name]]))]
+    if shared:
+        stages = " and ".join(f"{name} ({scale.of(ns)})" for name, ns in shared)
+        told.append(f"In {stages} nobody can tell whether bytes still moved (transfer) or not (coordination).")
+    loose = float(band.exposed[STAGE_INDEX["unattributed"]])
+    if loose:
+        told.append(f"No stage explains {scale.of(loose)} ms: they may belong to any class.")
+    return told
 
 
 def behind(found: Leader, scale: Milliseconds) -> str:
@@ -61,9 +82,9 @@ def mechanism(found: Overlap) -> str:
             "waits for decode to reserve and register."
         )
     rest = found.late - found.told
-    late = f", most of it in {found.late_stage}" if found.late_stage else ""
+    late = f", {most(found.late_share, 1)} of it in {found.late_stage}" if found.late_stage else ""
     told = f"{found.told:,} because the router called decode after prefill returned, " if found.told else ""
-    return f"Of {found.late:,} late registrations: {told}{rest:,} though decode was called early{late}."
+    return f"Of {count(found.late, 'late registration')}: {told}{rest:,} though decode was called early{late}."
 
 
 def hypothetical(found: Overlap, scale: Milliseconds) -> str:

@@ -9,23 +9,112 @@ from pathlib import Path
 
 import pytest
 
-from kvscope.lab import environment, overlay
+from kvscope.lab import environment, overlay, pytorch
 from kvscope.lab.errors import LabError
+from kvscope.lab.pip import Pip
 from kvscope.lab.progress import Silent
 from kvscope.model.errors import InputError
 
 
+def written(folder: Path, name: str, version: str = "1.0", requires: tuple[str, ...] = (), text: str = "") -> Path:
+    """A wheel that needs no build, and no index where it is told of as a file."""
+    path = folder / f"{name}-{version}-py3-none-any.whl"
+    info = f"{name}-{version}.dist-info"
+    needs = "".join(f"Requires-Dist: {requirement}\n" for requirement in requires)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(f"{name}.py", text)
+        archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needs}")
+        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(f"{info}/RECORD", f"{name}.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n")
+    return path
+
+
 @pytest.fixture
 def wheel(tmp_path: Path) -> str:
-    """A package that needs no index and no build."""
-    path = tmp_path / "tiny-1.0-py3-none-any.whl"
-    info = "tiny-1.0.dist-info"
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("tiny.py", "SIZE = 1\n")
-        archive.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n")
-        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        archive.writestr(f"{info}/RECORD", f"tiny.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n")
-    return str(path)
+    return str(written(tmp_path, "tiny"))
+
+
+@pytest.fixture
+def links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """All that pip finds: an engine that requires a build for the CPU, something else, and something unwanted."""
+    folder = tmp_path / "links"
+    folder.mkdir()
+    written(folder, "engine", requires=("big==1.0+cpu", "other", "useless; python_version > '3'"))
+    written(folder, "other")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+    return folder
+
+
+def installed(folder: Path) -> dict[str, str]:
+    """Name and version of what the environment holds."""
+    infos = folder.glob("lib/python*/site-packages/*.dist-info")
+    return dict(info.name.removesuffix(".dist-info").split("-", 1) for info in infos)
+
+
+@pytest.mark.slow
+def test_the_build_for_the_cpu_is_taken_where_pip_has_it(tmp_path: Path, links: Path) -> None:
+    written(links, "big", "1.0+cpu")
+    written(links, "big")
+    written(links, "useless")
+    folder = tmp_path / "venv"
+    environment.make(folder, ("engine==1.0",), ("useless",), 0, Silent(), "big==1.0")
+    found = installed(folder)
+    assert (found["big"], found["engine"], found["other"]) == ("1.0+cpu", "1.0", "1.0")
+    assert not found.keys() & {"useless", "uv"}
+
+
+@pytest.mark.slow
+def test_the_build_for_the_cpu_is_taken_where_uv_has_it(tmp_path: Path, links: Path) -> None:
+    cpu = written(tmp_path, "big", "1.0+cpu")
+    standing_in = f"import subprocess, sys; subprocess.run([sys.executable, '-m', 'pip', 'install', {str(cpu)!r}])"
+    written(links, "uv", text=standing_in)  # uv's own index is not to be had in a test
+    written(links, "big")
+    written(links, "useless")
+    folder = tmp_path / "venv"
+    environment.make(folder, ("engine==1.0",), (), 0, Silent(), "big==1.0")
+    assert installed(folder)["big"] == "1.0+cpu"
+
+
+@pytest.mark.slow
+def test_another_build_takes_its_place_where_it_is_nowhere(tmp_path: Path, links: Path) -> None:
+    written(links, "big")
+    folder = tmp_path / "venv"
+    environment.make(folder, ("engine==1.0", "other==1.0"), ("useless",), 0, Silent(), "big==1.0")
+    found = installed(folder)
+    assert (found["big"], found["engine"], found["other"]) == ("1.0", "1.0", "1.0")
+    assert "useless" not in found
+    assert (folder / "ready.json").exists()
+
+
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory: pytest.TempPathFactory) -> Pip:
+    """Of an environment in which nothing will be installed."""
+    folder = tmp_path_factory.mktemp("empty") / "venv"
+    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+    return Pip(folder, folder.with_name("venv.log"), Silent())
+
+
+@pytest.mark.slow
+def test_no_build_at_all_is_said_with_what_to_do(links: Path, empty: Pip) -> None:
+    assert list(links.glob("big-*")) == []
+    assert not pytorch.found(empty, "big==1.0")
+    told = r"neither big==1\.0\+cpu nor PyPI's big==1\.0 .* PIP_EXTRA_INDEX_URL(.|\n)*No matching(.|\n)*venv\.log"
+    with pytest.raises(LabError, match=told):
+        pytorch.replaced(empty, "big==1.0", ("engine==1.0",), ())
+
+
+@pytest.mark.slow
+def test_a_build_that_is_there_and_broken_is_not_replaced(links: Path, empty: Pip) -> None:
+    (links / "big-1.0+cpu-py3-none-any.whl").write_text("cut short")
+    with pytest.raises(LabError, match=r"^pip install failed(.|\n)*big-1\.0\+cpu"):
+        pytorch.found(empty, "big==1.0")
+
+
+def test_a_requirement_is_relaxed_in_its_build_only() -> None:
+    given = ["torch==2.13.0+cpu; platform_machine == 'x86_64'", "torchvision>=0.1", "numpy", "fastapi[standard]<1"]
+    kept = ["torch==2.13.0; platform_machine == 'x86_64'", "numpy", "fastapi[standard]<1"]
+    assert pytorch.relaxed(given, ("torchvision", "fastapi-cli")) == kept
 
 
 @pytest.mark.slow

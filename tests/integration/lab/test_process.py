@@ -129,6 +129,34 @@ print(process.session.pid, flush=True)
         pair.stop(tmp_path)
 
 
+SESSION = '{"name": "p0", "pid": 1, "start_ticks": 1}'
+STATES = [
+    "[]",
+    "5",
+    "{",
+    "[" * 100_000,
+    '{"sessions": []}',
+    '{"run_dir": 5, "sessions": []}',
+    '{"run_dir": "/nowhere", "sessions": 5}',
+    '{"run_dir": "/nowhere", "sessions": [{"name": "p0"}]}',
+    f'{{"run_dir": "/nowhere", "sessions": [{SESSION.replace("1", "null", 1)}]}}',
+    f'{{"run_dir": "/nowhere", "sessions": [{SESSION.replace("1", "true", 1)}]}}',
+]
+
+
+@pytest.mark.parametrize("text", STATES, ids=range(len(STATES)))
+def test_what_is_no_record_of_a_pair_is_said(tmp_path: Path, text: str) -> None:
+    (tmp_path / pair.STATE).write_text(text)
+    with pytest.raises(LabError, match=rf"^{tmp_path}/{pair.STATE} cannot be read: [^\n]+$"):
+        pair.stop(tmp_path)
+
+
+def test_a_pipe_in_its_place_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / pair.STATE)
+    with pytest.raises(OSError, match="not a regular file"):
+        pair.stop(tmp_path)
+
+
 # `kvscope lab run` with an interpreter that passes for one with vLLM, and whose engines never get ready.
 FAKE_VLLM = """\
 #!/bin/sh

@@ -11,6 +11,7 @@ from kvscope.lab import released
 from kvscope.lab.environment import HOME
 from kvscope.lab.errors import LabError
 from kvscope.lab.progress import Silent
+from kvscope.model.errors import InputError
 
 RELEASE = "9.9.9"
 INFO = f"vllm-{RELEASE}.dist-info"
@@ -33,6 +34,13 @@ def write_wheel(folder: Path, files: dict[str, str]) -> None:
     with zipfile.ZipFile(folder / f"vllm-{RELEASE}-cp38-abi3-manylinux_2_28_x86_64.whl", "w") as wheel:
         for name, text in files.items() | {(f"{INFO}/{name}", text) for name, text in metadata.items()}:
             wheel.writestr(name, text)
+
+
+@pytest.mark.parametrize("name", ["", "../../elsewhere", "latest", "0.32.0; true"])
+def test_what_is_no_release_is_not_looked_for(links: Path, tmp_path: Path, name: str) -> None:
+    with pytest.raises(InputError, match="is no release of vLLM"):
+        released.fetched(name, Silent())
+    assert sorted(tmp_path.iterdir()) == [links]
 
 
 @pytest.mark.slow

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
@@ -28,6 +30,7 @@ class Engine:
     def __init__(self, run_dir: Path) -> None:
         self.run_dir, self.count, self.total, self.looks = run_dir, {True: 0, False: 0}, 0.0, 0
         self.busy, self.body = True, ""
+        self.slow = 10.0
         self.fails_after = 1_000_000
         self.seen = {True: threading.Event(), False: threading.Event()}
         """Set once a look found the probe on, and off."""
@@ -40,7 +43,7 @@ class Engine:
         self.seen[on].set()
         if self.busy:
             self.count[on] += 10
-            self.total += 10 * (0.2 if on else 0.1)
+            self.total += self.slow * (0.2 if on else 0.1)
         name, labels = "vllm:time_to_first_token_seconds", 'engine="0",model_name="m"'
         rows = [f'{name}_bucket{{{labels},le="{bound}"}} {self._below(bound)}.0' for bound in BOUNDS]
         whole = sum(self.count.values())
@@ -193,6 +196,58 @@ def test_without_traffic_there_is_nothing_to_see(run_dir: Path, engine: Engine, 
 def test_a_page_of_something_else_is_refused(engine: Engine, overhead: Overhead) -> None:
     engine.body = "http_requests_total 3\n"
     assert "not with vLLM's metrics" in one_sentence(overhead(), 2)
+
+
+@pytest.mark.usefixtures("recording")
+def test_a_page_whose_figures_are_none_is_refused(engine: Engine, overhead: Overhead) -> None:
+    engine.body = "vllm:time_to_first_token_seconds_count NaN\n"
+    assert "answers with what is no metrics page: 'NaN' is no figure" in one_sentence(overhead(), 2)
+
+
+@pytest.mark.usefixtures("recording")
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\nvllm:", "breaks off 99995 bytes before its end"),
+        (b"\x1b[2J\n\x00garbage\n", "cannot be reached: ?[2J"),
+        (b"", "cannot be reached: Remote end closed connection"),
+    ],
+)
+def test_an_answer_that_is_none_is_one_sentence(overhead: Overhead, answer: bytes, said: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        process = overhead("--metrics", f"127.0.0.1:{server.getsockname()[1]}")
+        connection, _ = server.accept()
+        connection.recv(65536)
+        connection.sendall(answer)
+        connection.close()
+        assert said in one_sentence(process, 2)
+
+
+@pytest.mark.usefixtures("recording")
+def test_an_answer_without_end_is_not_waited_for(run_dir: Path, overhead: Overhead) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        process = overhead("--metrics", f"127.0.0.1:{server.getsockname()[1]}")
+        connection, _ = server.accept()
+        connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+        with connection, suppress(OSError):
+            while True:
+                connection.sendall(b"# nothing\n" * 10_000)
+        assert "its answer " in one_sentence(process, 2)
+    assert is_on(run_dir)
+
+
+@pytest.mark.usefixtures("recording")
+def test_a_run_without_one_usable_round_says_so(engine: Engine, overhead: Overhead) -> None:
+    engine.slow = 0.0
+    process = overhead("--toggle", "10ms", "--rounds", "4")
+    out, _ = process.communicate()
+    assert process.returncode == 1
+    assert "no round had requests in both its blocks" in out
+
+
+@pytest.mark.parametrize("rounds", ["3", "99999999999999999999"])
+def test_as_many_rounds_as_can_be_done_are_done(overhead: Overhead, rounds: str) -> None:
+    assert f"--rounds {rounds} " in one_sentence(overhead("--rounds", rounds), 2)
 
 
 @pytest.mark.usefixtures("recording")

@@ -251,6 +251,19 @@ def test_dump_goes_through_a_pipe_and_clean_removes_the_dead(start: Start, run_d
     assert list(run_dir.iterdir()) == []
 
 
+def test_its_words_and_its_output_may_go_nowhere(start: Start, run_dir: Path) -> None:
+    start("record(1, 1, 'r', 1)").communicate(timeout=60)
+    command = [sys.executable, "-m", "kvscope.probe"]
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    with open("/dev/full", "wb") as full:
+        listed = subprocess.run([*command, "list"], stdout=full, stderr=subprocess.PIPE, env=env)
+        dumped = subprocess.run([*command, "dump"], stdout=subprocess.PIPE, stderr=full, env=env)
+    assert (listed.returncode, listed.stderr) == (2, b"kvscope: [Errno 28] No space left on device\n")
+    assert (dumped.returncode, dumped.stdout[:7]) == (0, b"KVSCREC")
+    closed = subprocess.run([*command, "dump"], stderr=subprocess.PIPE, env=env, preexec_fn=lambda: os.close(1))
+    assert (closed.returncode, closed.stderr) == (2, b"kvscope: standard output is closed: name a file\n")
+
+
 def test_the_probe_imports_the_standard_library_only(start: Start) -> None:
     code = (
         "import kvscope.probe.__main__, json; "
@@ -292,3 +305,18 @@ def test_a_group_may_read_and_not_write(start: Start, run_dir: Path) -> None:
     code, _, err = verb_as(start, 65533, 65534, nested, "off")
     assert (code, "cannot be switched: Permission denied" in err, err.count("\n")) == (2, True, 1)
     assert control.switch(nested, None, on=False)[0].engine == "p0"
+
+
+@needs_root
+def test_one_that_may_not_be_switched_does_not_keep_the_others_from_it(start: Start, run_dir: Path) -> None:
+    for name in ("p0", "d0", "d1"):
+        line(start(ASKED, name))
+    rings = {ring.engine: ring for ring in reader.list_rings(run_dir)}
+    run_dir.chmod(0o755)
+    for name, mode in (("p0", 0o644), ("d0", 0o666), ("d1", 0o600)):
+        rings[name].path.chmod(mode)
+    code, out, err = verb_as(start, 65533, 65534, run_dir, "off")
+    assert (code, out.split()[1:]) == (2, ["d0", "off"])
+    said = err.splitlines()
+    assert [str(rings[name].path) in each for name, each in zip(("d1", "p0"), said, strict=True)] == [True, True]
+    assert {name: ring.header.on for name, ring in rings.items()} == {"p0": True, "d0": False, "d1": True}

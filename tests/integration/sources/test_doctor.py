@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from kvscope.cli import main
+from kvscope.sources.run_dirs import elsewhere, none_in
 
 from .conftest import SCRIPT, Recording, Start
 
@@ -23,7 +24,7 @@ def proc(tmp_path: Path) -> Path:
     """A /proc that shows only whom `shown` adds."""
     folder = tmp_path / "proc"
     folder.mkdir()
-    for name in ("self", "stat"):
+    for name in ("self", "stat", "uptime"):
         (folder / name).symlink_to(f"/proc/{name}")
     return folder
 
@@ -59,7 +60,23 @@ def test_an_engine_that_records(capsys: pytest.CaptureFixture[str], proc: Path, 
     assert process["versions"]["vllm"] == "0.32.0"
     assert abs(process["wall_moved_ns"]) < 10**9
     assert main(["doctor", "--proc", str(proc), "--run-dir", str(run_dir)]) == 0
-    assert "1 of 1 vLLM processes are as they should be" in capsys.readouterr().out
+    assert "as it should be: 1 of 1 vLLM process" in capsys.readouterr().out
+
+
+def test_a_file_that_is_gone_hides_no_ring(
+    capsys: pytest.CaptureFixture[str], proc: Path, run_dir: Path, start: Start
+) -> None:
+    writer = start("p0", titled)
+    writer.tell("write 20")
+    shown(proc, writer)
+    (run_dir / "1-1-ffffff.ring").symlink_to(run_dir / "gone")
+    code, found = doctor(capsys, proc, run_dir)
+    assert (code, found["processes"][0]["state"]) == (0, "instrumented")
+
+
+def test_a_proc_that_is_not_there_is_no_host_without_engines(capsys: pytest.CaptureFixture[str], run_dir: Path) -> None:
+    assert main(["doctor", "--proc", str(run_dir / "none"), "--run-dir", str(run_dir)]) == 2
+    assert "none; name where the host's /proc is" in capsys.readouterr().err
 
 
 def test_off_and_on_again(capsys: pytest.CaptureFixture[str], proc: Path, run_dir: Path, start: Start) -> None:
@@ -100,6 +117,38 @@ def test_excluded_by_vllm_plugins_and_by_kvscope_off(
     assert said[1].startswith("VLLM_PLUGINS=other")
 
 
+SERVER = """
+import socket
+bound = socket.socket()
+bound.bind(("127.0.0.1", 0))
+print("ready", flush=True)
+input()
+bound.listen()
+print("listens", flush=True)
+input()
+"""
+
+
+def test_a_server_that_does_not_listen_yet_is_starting(
+    capsys: pytest.CaptureFixture[str], proc: Path, run_dir: Path, start: Start
+) -> None:
+    def server(engine: str) -> Recording:
+        return Recording(engine, ["VLLM::APIServer", "-c", SERVER, "--kv-transfer-config"])
+
+    writer = start("p0", server)
+    shown(proc, writer)
+    code, found = doctor(capsys, proc, run_dir)
+    (process,) = found["processes"]
+    assert (code, process["state"], process["good"]) == (1, "starting", False)
+    assert main(["doctor", "--proc", str(proc), "--run-dir", str(run_dir)]) == 1
+    assert "as it should be: 0 of 1 vLLM process; still starting: 1" in capsys.readouterr().out
+    assert writer.tell("go on") == "listens"
+    code, found = doctor(capsys, proc, run_dir)
+    (process,) = found["processes"]
+    assert (code, process["state"]) == (1, "not instrumented")
+    assert "left no trace" in process["findings"][0]["what"]
+
+
 def test_another_layout_version_is_named(
     capsys: pytest.CaptureFixture[str], proc: Path, run_dir: Path, start: Start
 ) -> None:
@@ -135,6 +184,61 @@ def test_a_ring_whose_process_is_out_of_sight(
     code, found = doctor(capsys, proc, run_dir)
     assert (code, found["host"]["dead_rings"]) == (0, 1)
     assert [each["engine"] for each in found["processes"]] == ["p0"]
+
+
+def test_rings_that_lie_elsewhere_are_not_said_to_be_here(
+    capsys: pytest.CaptureFixture[str], proc: Path, run_dir: Path, tmp_path: Path, start: Start
+) -> None:
+    gone = start("gone", titled)
+    gone.tell("write 1")
+    gone.kill()
+    writer = start("p0", titled)
+    writer.tell("write 20")
+    shown(proc, writer)
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    _, found = doctor(capsys, proc, empty)
+    assert found["host"]["dead_rings"] == 0
+    assert [each["run_dir"]["path"] for each in found["processes"]] == [str(run_dir)]
+    assert main(["doctor", "--proc", str(proc), "--run-dir", str(empty)]) == 0
+    told = capsys.readouterr().out
+    assert "left rings there" not in told
+    assert f"looked for rings in {empty}" in told
+    assert f"rings in {run_dir}: " in told
+    _, found = doctor(capsys, proc, run_dir)
+    assert (found["host"]["dead_rings"], found["host"]["remark"]) == (1, "")
+
+
+def test_doctor_top_record_and_serve_say_in_the_same_words_where_nobody_records(
+    capsys: pytest.CaptureFixture[str], proc: Path, run_dir: Path, tmp_path: Path, start: Start
+) -> None:
+    start("p0").tell("write 20")
+    empty = ["--run-dir", str(run_dir / "empty")]
+    words = none_in(run_dir / "empty")
+    assert str(run_dir) in words
+    assert main(["doctor", "--proc", str(proc), *empty]) == 3
+    assert main(["record", "-o", str(tmp_path / "a"), "--for", "1ms", *empty]) == 0
+    assert capsys.readouterr().err.count(words) == 2
+    assert main(["top", "--once", *empty]) == 0
+    assert words in " ".join(capsys.readouterr().out.split())
+
+
+def test_who_is_dead_does_not_record_elsewhere(run_dir: Path, start: Start) -> None:
+    beside = run_dir.with_name(f"{run_dir.name}-beside")
+    gone = start("gone")
+    gone.tell("write 1")
+    assert run_dir in elsewhere(beside)
+    gone.kill()
+    assert run_dir not in elsewhere(beside)
+    assert elsewhere(run_dir).count(run_dir) == 0
+
+
+def test_a_pipe_in_a_recorded_proc_is_not_waited_for(
+    capsys: pytest.CaptureFixture[str], proc: Path, run_dir: Path
+) -> None:
+    (proc / "1").mkdir()
+    os.mkfifo(proc / "1" / "cmdline")
+    assert doctor(capsys, proc, run_dir)[0] == 3
 
 
 def test_the_environment_is_not_shown(

@@ -11,6 +11,7 @@ import pytest
 
 from kvscope.cli import main
 from kvscope.model.errors import InputError
+from kvscope.probe import layout
 from kvscope.probe.recording import FILE_HEADER, FILE_MAGIC
 from kvscope.sources import open_sources
 from kvscope.sources.recorder import save
@@ -65,7 +66,12 @@ def test_what_the_probe_dumps_is_a_recording(run_dir: Path, start: Start, tmp_pa
         (FILE_HEADER.pack(FILE_MAGIC, 99, 0), "recording of version 99.*read it with the kvscope that wrote it"),
         (FILE_HEADER.pack(FILE_MAGIC, 1, sys.byteorder != "big"), "other byte order"),
         (b'{"moment": 3}\n', ':1: "moment" is 3'),
-        (b"{\xff\n", "not UTF-8"),
+        (b'{"version": 1}\n' * 20_000 + b'{"moment": "\xff"}\n', ":20001 is not UTF-8"),
+        (
+            b'{"t": "' + b"9" * 5000 + b'", "moment": "load", "engine": "p0"}\n',
+            f':1: "t" is "{"9" * 59}\\.\\.; an integer',
+        ),
+        (b"\xef\xbb\xbf", "neither a recording nor JSON lines"),
     ],
 )
 def test_what_cannot_be_read_is_named(tmp_path: Path, content: bytes, said: str) -> None:
@@ -73,6 +79,39 @@ def test_what_cannot_be_read_is_named(tmp_path: Path, content: bytes, said: str)
     path.write_bytes(content)
     with pytest.raises(InputError, match=f"file.*{said}|file{said}"):
         open_sources([path])
+
+
+@pytest.mark.parametrize("before", [b"\xef\xbb\xbf", b"\xef\xbb\xbf\r\n", b""])
+def test_a_byte_order_mark_says_nothing(tmp_path: Path, before: bytes) -> None:
+    """Some shells and editors put one before text."""
+    path = tmp_path / "marked.jsonl"
+    path.write_bytes(before + b'{"version": 1}\r\n{"t": 5, "engine": "p0", "moment": "load"}\r\n')
+    opened = open_sources([path])
+    assert (len(opened.events), opened.notes) == (1, ())
+
+
+def test_moments_that_nobody_knows_are_listed_in_short(tmp_path: Path) -> None:
+    path = tmp_path / "others.jsonl"
+    path.write_text(LINE + "".join(f'\n{{"t": 5, "engine": "p0", "moment": "{n:02}{"x" * 500}"}}' for n in range(12)))
+    (note,) = open_sources([path]).notes
+    assert note.endswith(f"09{'x' * 58} (1) and 2 more")
+
+
+def test_a_source_that_breaks_off_is_named() -> None:
+    with pytest.raises(InputError, match="self/mem cannot be read: input/output error"):
+        open_sources(["/proc/self/mem"])
+
+
+def test_a_closed_standard_input_is_said(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    assert main(["report", "-"]) == 2
+    assert "standard input is closed" in capsys.readouterr().err
+
+
+def test_rings_that_cannot_be_read_are_named_where_there_are_no_others(run_dir: Path) -> None:
+    (run_dir / "1-1-ffffff.ring").write_bytes(b"nothing" * 4000)
+    with pytest.raises(InputError, match=r"1-1-ffffff\.ring: not a ring file.*; nothing else is in"):
+        open_sources([], run_dir)
 
 
 def test_nothing_there_says_what_to_do(tmp_path: Path) -> None:
@@ -109,3 +148,47 @@ def test_the_rings_are_listed_and_dead_ones_cleaned(
     assert len(list(run_dir.glob("*.ring"))) == 1
     assert main(["off", "nobody", *words]) == 3
     assert "these record here: p0" in capsys.readouterr().err
+
+
+def test_a_damaged_ring_hides_no_other(run_dir: Path, start: Start, capsys: pytest.CaptureFixture[str]) -> None:
+    start("p0").tell("write 20")
+    path = run_dir / "1-1-ffffff.ring"
+    (sound,) = run_dir.glob("*.ring")
+    whole = sound.read_bytes()
+    path.write_bytes(whole[: layout.SEGMENT_TABLE_AT] + b"\1" * 8 + whole[layout.SEGMENT_TABLE_AT + 8 :])
+    words = ["--run-dir", str(run_dir)]
+    assert main(["rings", *words]) == 0
+    told = capsys.readouterr()
+    (row,) = told.out.splitlines()[1:]
+    assert row.split()[:5] == ["p0", sound.name.partition("-")[0], "on", "1", "20"]
+    assert f"{path}: cut short" in told.err
+
+
+def test_a_ring_that_cannot_be_read_is_never_passed_over_in_silence(
+    run_dir: Path, start: Start, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (run_dir / "1-1-ffffff.ring").write_bytes(b"nothing" * 4000)
+    words = ["--run-dir", str(run_dir)]
+    for verb, code in (("on", 2), ("off", 2), ("rings --clean", 2), ("rings", 0)):
+        assert main([*verb.split(), *words]) == code
+        assert "1-1-ffffff.ring: not a ring file" in capsys.readouterr().err
+    start("p0").tell("write 20")
+    assert main(["off", *words]) == 0
+    told = capsys.readouterr()
+    assert "1-1-ffffff.ring: not a ring file" in told.err
+    assert told.out.startswith("p0 ")
+
+
+def test_the_age_of_rings_of_another_boot_is_not_known(
+    run_dir: Path, start: Start, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Their times are of another clock."""
+    start("p0").tell("write 20")
+    (sound,) = run_dir.glob("*.ring")
+    raw = bytearray(sound.read_bytes())
+    raw[layout.BOOT_ID_AT : layout.BOOT_ID_AT + 4] = b"else"
+    (run_dir / "1-1-ffffff.ring").write_bytes(raw)
+    assert main(["rings", "--run-dir", str(run_dir)]) == 0
+    ages = {row.split()[2]: row.split()[-2] for row in capsys.readouterr().out.splitlines()[1:]}
+    assert ages["dead"] == "-"
+    assert ages["on"] == "s"

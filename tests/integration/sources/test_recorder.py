@@ -15,6 +15,7 @@ import pytest
 
 from kvscope.model.errors import InputError
 from kvscope.model.events import Events
+from kvscope.probe.recording import RECORDS, Frames
 from kvscope.sources import open_sources
 from kvscope.sources.recorder import Recorded, record_until, save
 from kvscope.sources.recording import read_recordings
@@ -26,7 +27,12 @@ from .conftest import Recording, Start
 def same(left: Events, right: Events) -> bool:
     """Whether two sets of events say the same, in whatever order."""
     rows = [sorted(map(bytes, events.rows)) for events in (left, right)]
-    return rows[0] == rows[1] and left.processes == right.processes and left.texts == right.texts
+    return rows[0] == rows[1] and left.processes == right.processes and named(left) == named(right)
+
+
+def named(events: Events) -> dict[int, str]:
+    """The texts of its requests: rings may hold others, of what was overwritten."""
+    return {key: events.texts[key] for key in events.rows["request"].tolist()}
 
 
 def test_a_recording_holds_what_the_rings_hold(run_dir: Path, start: Start, tmp_path: Path) -> None:
@@ -123,7 +129,9 @@ def test_a_flipped_bit_costs_a_part_and_is_said(run_dir: Path, start: Start, tmp
         start(engine).tell("write 300")
     save(run_dir, tmp_path / "a")
     raw = bytearray((tmp_path / "a").read_bytes())
-    raw[len(raw) // 2] ^= 16
+    with (tmp_path / "a").open("rb") as file:
+        _, second, _ = (frame for frame in Frames(file) if frame.kind == RECORDS)
+    raw[second.at + len(second.payload) // 2] ^= 16
     (tmp_path / "flipped").write_bytes(raw)
     opened = open_sources([tmp_path / "flipped"])
     assert len(opened.events) == 600
@@ -139,6 +147,57 @@ def test_an_existing_file_is_kept_unless_forced(run_dir: Path, start: Start, tmp
     assert kept.read_text() == "mine"
     save(run_dir, kept, force=True)
     assert len(read_recordings([kept])) == 3
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_a_directory_is_no_file_to_record_into(run_dir: Path, start: Start, tmp_path: Path, force: bool) -> None:
+    start("p0").tell("write 3")
+    with pytest.raises(
+        InputError, match=rf"{tmp_path} is a directory; name a file in it, such as {tmp_path}/run\.kvs$"
+    ):
+        save(run_dir, tmp_path, force=force)
+
+
+def test_a_file_is_not_replaced_where_there_is_nothing_to_record(tmp_path: Path) -> None:
+    kept, no_folder = tmp_path / "kept", tmp_path / "file"
+    kept.write_text("mine")
+    no_folder.write_text("")
+    for path, force in ((kept, True), (tmp_path / "new", False)):
+        with pytest.raises(InputError, match="file is not a directory"):
+            save(no_folder, path, force)
+    assert kept.read_text() == "mine"
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(("harm", "how"), [("unlink", "removed"), ("cut", "cut short")])
+def test_what_happens_to_the_file_meanwhile_is_said(
+    run_dir: Path, start: Start, tmp_path: Path, harm: str, how: str
+) -> None:
+    start("p0").tell("write 100")
+    path = tmp_path / "a"
+
+    def meddle(so_far: Recorded) -> None:
+        if harm == "unlink":
+            path.unlink()
+        else:
+            os.truncate(path, 0)
+
+    with pytest.raises(InputError, match=f"a was {how} while it was recorded"):
+        record_until(threading.Event(), run_dir, path, interval_s=0, progress=meddle)
+
+
+def test_a_file_takes_one_recording_at_a_time(run_dir: Path, start: Start, tmp_path: Path) -> None:
+    start("p0").tell("write 100")
+    stop = threading.Event()
+
+    def intrude(so_far: Recorded) -> None:
+        with pytest.raises(InputError, match=r"another recording goes into .*a now; name another file"):
+            save(run_dir, tmp_path / "a", force=True)
+        stop.set()
+
+    assert record_until(stop, run_dir, tmp_path / "a", progress=intrude).events == 100
+    opened = open_sources([tmp_path / "a"])
+    assert (len(opened.events), opened.notes) == (100, ())
 
 
 COMMAND = [sys.executable, "-m", "kvscope", "record", "--interval", "10ms", "-o"]
@@ -169,12 +228,12 @@ def test_the_verb_stops_cleanly_when_asked(run_dir: Path, start: Start, tmp_path
     writer.tell("write 100")
     verb = subprocess.Popen([*COMMAND, str(path)], stderr=subprocess.PIPE, text=True)
     assert verb.stderr is not None
-    assert "100 events of 1 processes" in verb.stderr.readline()
+    assert "100 events of 1 process in" in verb.stderr.readline()
     writer.tell("write 100")
     os.kill(verb.pid, number)
     _, said = verb.communicate()
     assert verb.returncode == 0
-    assert "200 events of 1 processes" in said
+    assert "200 events of 1 process in" in said
     assert "kvscope report" in said
     assert np.array_equal(np.sort(read_recordings([path]).rows["t"]), np.arange(1, 201))
 
@@ -185,6 +244,59 @@ def test_the_verb_stops_after_its_time(run_dir: Path, tmp_path: Path) -> None:
     assert "no engine records in" in ran.stderr
     with pytest.raises(InputError, match="no process has recorded anything"):
         open_sources([tmp_path / "a"])
+
+
+def test_that_nobody_records_is_said_beside_what_the_dead_left_and_whoever_comes_is_recorded(
+    run_dir: Path, start: Start, tmp_path: Path
+) -> None:
+    gone = start("gone")
+    gone.tell("write 30")
+    gone.kill()
+    path = tmp_path / "a"
+    verb = subprocess.Popen([*COMMAND, str(path)], stderr=subprocess.PIPE, text=True)
+    assert verb.stderr is not None
+    assert "30 events of 1 process in" in verb.stderr.readline()
+    assert f"no engine records in {run_dir}; " in (told := verb.stderr.readline())
+    assert "waiting for one, Ctrl-C ends it" in told
+    start("p0").tell("write 100")
+    assert "130 events of 2 processes in" in verb.stderr.readline()
+    os.kill(verb.pid, signal.SIGTERM)
+    assert "130 events of 2 processes in" in verb.communicate()[1]
+    assert verb.returncode == 0
+    assert len(read_recordings([path])) == 130
+
+
+@pytest.mark.parametrize("path", ["-", "/dev/stdout"])
+def test_a_pipe_takes_a_recording(run_dir: Path, start: Start, tmp_path: Path, path: str) -> None:
+    start("p0").tell("write 100")
+    ran = subprocess.run([*COMMAND, path, "--for", "0s"], capture_output=True, check=True)
+    (tmp_path / "a").write_bytes(ran.stdout)
+    opened = open_sources([tmp_path / "a"])
+    assert (len(opened.events), opened.notes) == (100, ())
+    assert f"{len(ran.stdout) / 1e3:.1f} kB".encode() in ran.stderr
+
+
+def test_standard_output_keeps_what_is_in_it(run_dir: Path, start: Start, tmp_path: Path) -> None:
+    start("p0").tell("write 100")
+    (tmp_path / "a").write_text("mine")
+    with (tmp_path / "a").open("ab") as file:
+        subprocess.run([*COMMAND, "-", "--for", "0s"], stdout=file, check=True)
+    assert (tmp_path / "a").read_bytes().startswith(b"mineKVSCREC")
+
+
+def test_a_pipe_whose_reader_went_away_ends_it_quietly(run_dir: Path, start: Start) -> None:
+    start("p0").tell("write 100")
+    reading, writing = os.pipe()
+    os.close(reading)
+    ran = subprocess.run([*COMMAND, "-"], stdout=writing, stderr=subprocess.PIPE, check=False)
+    os.close(writing)
+    assert (ran.returncode, ran.stderr) == (141, b"")
+
+
+def test_a_pipe_that_nobody_reads_is_not_waited_for(run_dir: Path, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match=r"cannot write .*pipe: no such device or address; name another file"):
+        save(run_dir, tmp_path / "pipe")
 
 
 def test_random_kills_never_break_a_reader(run_dir: Path, start: Start, tmp_path: Path) -> None:

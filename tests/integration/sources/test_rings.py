@@ -70,6 +70,26 @@ def test_what_is_overwritten_is_counted_to_the_event(run_dir: Path, start: Start
     assert sum(bursts) - taken > 0
 
 
+def test_what_ended_is_let_go_and_stays_known(run_dir: Path, start: Start) -> None:
+    """Else the memory of a ring that is removed would be taken as long as somebody had ever read it."""
+    writer, rings = start("p0"), Rings(run_dir)
+    writer.tell(f"write {RING * 3}")
+    rings.poll()
+    assert str(run_dir) in Path("/proc/self/maps").read_text()
+    writer.tell("write 60")
+    writer.kill()
+    before = rings.poll()
+    assert str(run_dir) not in Path("/proc/self/maps").read_text()
+    assert len(before) == 60
+    for path in run_dir.iterdir():
+        path.unlink()
+    after = rings.poll()
+    assert len(after) == 0
+    assert after.processes == before.processes
+    (process,) = after.processes
+    assert (process.engine, process.ended, process.earlier > 0) == ("p0", True, True)
+
+
 def test_a_killed_process_is_drained_to_its_last_event(run_dir: Path, start: Start) -> None:
     writer, rings = start("p0"), Rings(run_dir)
     writer.tell("write 40")

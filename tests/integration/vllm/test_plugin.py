@@ -169,14 +169,14 @@ def test_the_reason_is_told_once_for_an_engines_processes(base: Path, child: Chi
 
 
 def test_an_installation_patched_on_disk_is_left_alone(base: Path, child: Child) -> None:
-    disk.apply(installation.survey(base.parent / "patches", base))
+    disk.apply(base.parent / "patches", base)
     ended = child(START + "plugin.load()\n" + SEEN + REPORT)
     assert ended.stderr == ""
     assert json.loads(ended.stdout) == [ALL, "disk", None]
 
 
 def test_an_installation_patched_in_part_is_completed_in_memory(base: Path, child: Child) -> None:
-    disk.apply(installation.survey(base.parent / "patches", base))
+    disk.apply(base.parent / "patches", base)
     (base / "vllm/v1/core.py").write_bytes(disk_stock(base))
     ended = child(START + "plugin.load()\n" + SEEN + REPORT)
     assert json.loads(ended.stdout) == [ALL, "import and disk", None]
@@ -188,7 +188,7 @@ def disk_stock(base: Path) -> bytes:
 
 
 def test_on_disk_without_kvscope_the_lines_do_nothing(base: Path, child: Child) -> None:
-    disk.apply(installation.survey(base.parent / "patches", base))
+    disk.apply(base.parent / "patches", base)
     ended = child(
         "import sys; sys.modules['kvscope'] = None\n"
         "import vllm.v1.queue as q; print(q.Queue().put('r'), q.Queue().wrapped('r'), type(q._kvs).__name__)"

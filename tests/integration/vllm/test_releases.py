@@ -105,10 +105,10 @@ def test_on_disk_it_is_reversible_byte_for_byte(release: str, tmp_path: Path) ->
     for patch in patches.patches:
         (tmp_path / patch.path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(base / patch.path, tmp_path / patch.path)
-    assert len(disk.apply(installation.survey(PATCHES, tmp_path))) == len(patches.patches)
+    assert len(disk.apply(PATCHES, tmp_path).paths) == len(patches.patches)
     found = installation.survey(PATCHES, tmp_path)
     assert (found.patches.release, disk.describe(found)) == (release, "patched")
-    disk.revert(found)
+    disk.revert(PATCHES, tmp_path)
     for patch in patches.patches:
         assert (tmp_path / patch.path).read_bytes() == (base / patch.path).read_bytes()
     assert not list(tmp_path.rglob(".kvscope*"))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kvscope.analysis.health import FRONT, INSTRUMENTED, NOT, OFF, PARTLY, clock_source_finding, diagnose
+from kvscope.analysis.health import FRONT, INSTRUMENTED, NOT, OFF, PARTLY, STARTING, clock_source_finding, diagnose
 from kvscope.analysis.sighting import Clock, Place, RingSeen, Sighting
 from kvscope.probe.reader import Header
 from kvscope.sources.packages import Packages
@@ -76,7 +76,7 @@ def test_a_process_with_a_ring_that_is_on_is_instrumented() -> None:
         (with_header(note="no room for thread w", refused=3), PARTLY, "no room for thread w", "--shm-size"),
         (with_header(refused=3), PARTLY, "3 events found no room", "KVSCOPE_SHM_BYTES"),
         (with_header(errors=2), PARTLY, "2 events failed inside the probe", "report it"),
-        (with_header(untold=2), PARTLY, "2 texts were longer", "KVSCOPE_RING_EVENTS"),
+        (with_header(untold=2), PARTLY, "2 texts did not fit", "KVSCOPE_RING_EVENTS"),
         (
             replace(BARE, ring=RingSeen("/run/7.ring", 7, 4242, "layout version 9")),
             NOT,
@@ -102,7 +102,7 @@ def test_a_process_with_a_ring_that_is_on_is_instrumented() -> None:
         (replace(BARE, refusal="vLLM 9 is not supported: a.py"), NOT, "vLLM 9 is not supported", "patch status"),
         (replace(BARE, place=Place("/run/x", "it cannot be written")), NOT, "/run/x: it cannot", "KVSCOPE_RUN_DIR"),
         (replace(BARE, place=Place("/run/x", "", 1 << 20)), NOT, "1.0 MiB free", "--shm-size"),
-        (replace(BARE, connector=False), NOT, "no KV connector", "--kv-transfer-config"),
+        (replace(BARE, connector=False), NOT, "no KV connector", "or name it with KVSCOPE_ENGINE"),
         (with_environ(VLLM_PLUGINS="a,kvscope"), NOT, "left no trace", "its log says why"),
     ],
 )
@@ -117,6 +117,34 @@ def test_each_reason_is_named_with_what_to_do(seen: Sighting, state: str, said: 
 def test_an_api_server_whose_engine_is_elsewhere_records_nothing_and_is_well() -> None:
     found = diagnose(replace(BARE, process=replace(PROCESS, role="api"), feeds_others=True), CLOCK)
     assert (found.state, found.good) == (FRONT, True)
+
+
+def starting(age_s: float | None, **seen: object) -> Sighting:
+    young = replace(BARE, process=replace(PROCESS, age_s=age_s), serves=False)
+    return replace(young, **seen)  # type: ignore[arg-type]
+
+
+def test_who_takes_no_requests_yet_is_starting() -> None:
+    found = diagnose(starting(43.4), CLOCK)
+    assert (found.state, found.starting, found.good) == (STARTING, True, False)
+    assert "does not take requests yet, 43 s after it was started" in found.findings[0].what
+    assert "look again" in found.findings[0].do
+    assert diagnose(starting(None), CLOCK).state == STARTING
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        starting(7_200.0),
+        starting(43.4, serves=True),
+        starting(43.4, serves=None),
+        starting(43.4, connector=False),
+        starting(43.4, packages=replace(PACKAGES, kvscope=None)),
+    ],
+    ids=["old", "serves", "unknown", "no connector", "not installed"],
+)
+def test_what_can_be_told_already_is_not_put_off(seen: Sighting) -> None:
+    assert diagnose(seen, CLOCK).state == NOT
 
 
 def test_functions_without_moments_are_named() -> None:

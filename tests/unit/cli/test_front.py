@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import pytest
 
 from kvscope.cli import main, verbs
 
+ROOT = Path(__file__).parents[3]
 GREET = """
 HELP = "say a word"
 
@@ -87,3 +90,28 @@ def test_version_is_the_one_installed(capsys: pytest.CaptureFixture[str]) -> Non
     name, number = capsys.readouterr().out.split()
     assert name == "kvscope"
     assert number.count(".") == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "package", "extra"),
+    [
+        ("report", "numpy", "report"),
+        ("top --once", "numpy", "top"),
+        ("serve --slo ttft=1s", "numpy", "serve"),
+        ("serve --slo ttft=1s", "prometheus_client", "serve"),
+        ("dashboards render there", "numpy", "dashboards"),
+        ("dashboards render there", "grafana_foundation_sdk", "dashboards"),
+        ("annotate incident late --url http://localhost --token x", "numpy", "dashboards"),
+    ],
+)
+def test_one_extra_brings_all_that_a_verb_needs(
+    words: str, package: str, extra: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Told of one package after the other, whoever installs would have to come back."""
+    monkeypatch.setenv("KVSCOPE_RUN_DIR", str(tmp_path))
+    without = f"import sys; sys.modules[{package!r}] = None; from kvscope.cli import main"
+    block = f"{without}; sys.exit(main({words.split()!r}))"
+    ran = subprocess.run([sys.executable, "-c", block], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr == f"kvscope: {package} is not installed here; run: pip install 'kvscope[{extra}]'\n"
+    assert extra in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 
@@ -37,6 +37,13 @@ def missing(name: str) -> ModuleNotFoundError:
         (missing("aiohttp"), 2, "kvscope: aiohttp is not installed here; run: pip install 'kvscope[lab]'"),
         (PermissionError(13, "Permission denied", "/etc/x"), 2, "kvscope: cannot use /etc/x: permission denied"),
         (KeyboardInterrupt(), 130, "kvscope: interrupted"),
+        (
+            OSError(5, "Input/output error"),
+            2,
+            "kvscope: the system does not let it go on: input/output error (KVSCOPE_DEBUG=1 shows where)",
+        ),
+        (MemoryError(), 2, "kvscope: there is not enough memory for this; read less at a time"),
+        (InputError("no engine \x1b[2J\u202e"), 2, "kvscope: no engine ?[2J?"),
         (
             ArithmeticError("no\nsum"),
             70,
@@ -76,13 +83,55 @@ def test_the_code_of_finished_work_is_returned() -> None:
     assert outcome.guarded(lambda: 7) == 7
 
 
+def test_without_standard_output_nothing_is_begun(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", None)
+        assert outcome.guarded(raising(AssertionError("begun"))) == outcome.BAD_INPUT
+    assert "standard output is closed; let it go somewhere" in capsys.readouterr().err
+
+
+ROOT = Path(__file__).parents[3]
+
+
+def ended(work: str, **streams: Any) -> subprocess.CompletedProcess[bytes]:
+    """A process that does `work` under `guarded`, buffered as Python usually is."""
+    script = f"from kvscope.cli import outcome; raise SystemExit(outcome.guarded(lambda: {work}))"
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    return subprocess.run([sys.executable, "-c", script], env=env, cwd=ROOT, check=False, **streams)
+
+
 def test_a_reader_that_went_away_ends_it_quietly() -> None:
     reading, writing = os.pipe()
     os.close(reading)
-    script = "from kvscope.cli import outcome; raise SystemExit(outcome.guarded(lambda: print('x' * 100_000) or 0))"
-    root = Path(__file__).parents[3]
-    ended = subprocess.run(
-        [sys.executable, "-c", script], stdout=writing, stderr=subprocess.PIPE, cwd=root, check=False
-    )
+    found = ended("print('x' * 100_000) or 0", stdout=writing, stderr=subprocess.PIPE)
     os.close(writing)
-    assert (ended.returncode, ended.stderr) == (outcome.PIPE_CLOSED, b"")
+    assert (found.returncode, found.stderr) == (outcome.PIPE_CLOSED, b"")
+
+
+@pytest.mark.parametrize("work", ["print('x')", "print('x' * 100_000)", "print('help') or exit(0)"])
+def test_output_that_nothing_takes_is_bad_input(work: str) -> None:
+    with open("/dev/full", "wb") as full:
+        found = ended(work, stdout=full, stderr=subprocess.PIPE)
+    assert found.returncode == outcome.BAD_INPUT
+    assert found.stderr.startswith(b"kvscope: ")
+    assert found.stderr.endswith(b"\n")
+    assert found.stderr.count(b"\n") == 1
+    assert b"no space left on device" in found.stderr
+
+
+def test_a_full_standard_error_stops_no_work() -> None:
+    with open("/dev/full", "wb") as full:
+        found = ended("[outcome.say('here'), print('done'), 7][2]", stdout=subprocess.PIPE, stderr=full)
+    assert (found.returncode, found.stdout) == (7, b"done\n")
+
+
+def test_a_closed_standard_error_is_not_replaced_by_standard_output() -> None:
+    found = ended("outcome.say('here') or 7", stdout=subprocess.PIPE, preexec_fn=lambda: os.close(2))
+    assert (found.returncode, found.stdout) == (7, b"")
+
+
+def test_a_name_that_no_encoding_takes_is_shown_by_its_number() -> None:
+    found = ended("print('a\\udcff') or 0", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert (found.returncode, found.stdout, found.stderr) == (0, b"a\\udcff\n", b"")

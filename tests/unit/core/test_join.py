@@ -135,7 +135,7 @@ def test_a_leg_whose_peer_is_not_instrumented_counts_in_its_own_stages() -> None
 def test_an_orphaned_prefill_is_unmatched() -> None:
     splits = split(events_of([i for i in push_early() if i["leg"] == "prefill" and i["moment"] != "matched"]))
     assert [(r.shape, r.state) for r in splits] == [("prefill_only", State.UNMATCHED)]
-    assert splits.tally.unmatched == 1
+    assert splits.tally.strays == 0
 
 
 def test_base_ids_join_where_no_moment_does() -> None:
@@ -174,7 +174,7 @@ def test_a_router_belongs_to_the_request_it_named() -> None:
     assert request.dispatch_parts == {"reply": 1 * MS, "router_hold": 2 * MS, "hop": 2 * MS}
     assert request.exposed["dispatch"] == 5 * MS
     unknown = moments({**router, "request": "y"}, received=0)
-    assert split(events_of(push_sequential() + unknown)).tally.unmatched == 1
+    assert split(events_of(push_sequential() + unknown)).tally.strays == 1
 
 
 def test_the_routers_account_tells_that_decode_knew() -> None:

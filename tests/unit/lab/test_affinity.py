@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from kvscope.lab.affinity import shares
+import pytest
+
+from kvscope.lab.affinity import shares, spins
 
 
 def test_two_engines_on_two_cores_get_one_each() -> None:
@@ -20,3 +22,13 @@ def test_fewer_cores_than_engines_are_taken_in_turn() -> None:
 def test_no_core_is_shared_when_there_are_enough() -> None:
     given = shares(list(range(16)), 5)
     assert sum(map(len, given)) == len(frozenset().union(*given))
+
+
+@pytest.mark.parametrize(("ran", "waited"), [(0.96, 0.04), (0.44, 0.56), (0.05, 0.9)])
+def test_what_runs_as_much_as_it_may_spins(ran: float, waited: float) -> None:
+    assert spins(ran, waited)
+
+
+@pytest.mark.parametrize(("ran", "waited"), [(0.001, 0.75), (0.3, 0.1), (0.0, 0.0)])
+def test_what_hardly_runs_or_rests_does_not_spin(ran: float, waited: float) -> None:
+    assert not spins(ran, waited)

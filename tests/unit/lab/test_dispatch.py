@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from kvscope.lab import dispatch
@@ -65,6 +67,8 @@ def test_conduct_changes_only_what_is_wished() -> None:
         ("pull", {"dispatch": "early"}),
         ("push", {"dispatch": "late"}),
         ("push", {"hold_ms": -1}),
+        ("push", {"hold_ms": math.nan}),
+        ("push", {"hold_ms": math.inf}),
         ("push", {"hold_ms": "long"}),
         ("push", {"drop": "both"}),
         ("push", {"speed": 1}),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from kvscope.lab.engine import EngineOptions, command, environment, free_ports, transfer_config
+from kvscope.lab.engine import EngineOptions, command, environment, transfer_config
 
 OPTIONS = EngineOptions(Path("/venv/bin/python"), Path("/model"), Path("/rings"), Path("/overlay"))
 STOCK = EngineOptions(Path("/venv/bin/python"), Path("/model"), Path("/rings"), None)
@@ -40,7 +40,3 @@ def test_lease_and_extra_configuration_go_to_the_connector() -> None:
     told = transfer_config("prefill", options)
     assert told["kv_connector"] == "NixlConnector"
     assert told["kv_connector_extra_config"] == {"kv_lease_duration": 5, "num_threads": 1}
-
-
-def test_ports_differ() -> None:
-    assert len(set(free_ports(40))) == 40

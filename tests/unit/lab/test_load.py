@@ -16,7 +16,9 @@ def test_a_mix_has_lengths_and_weights() -> None:
     assert mix("500,1000x3, 2000x0.5") == ((500, 1.0), (1000, 3.0), (2000, 0.5))
 
 
-@pytest.mark.parametrize("text", ["", "x", "500,", "abc", "500x", "500xfoo", "-5", "0", "500x0", "500x-1"])
+@pytest.mark.parametrize(
+    "text", ["", "x", "500,", "abc", "500x", "500xfoo", "-5", "0", "500x0", "500x-1", "500xinf", "500xnan"]
+)
 def test_a_mix_that_cannot_be_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="prompt length"):
         mix(text)
@@ -35,7 +37,9 @@ def test_poisson_arrivals_come_at_the_rate_asked_for_and_spread_like_it() -> Non
     assert spread == pytest.approx(mean, rel=0.05), "an exponential's deviation equals its mean"
 
 
-@pytest.mark.parametrize("options", [LoadOptions(rate=0), LoadOptions(rate=-1), LoadOptions(arrivals="bursty")])
+@pytest.mark.parametrize(
+    "options", [LoadOptions(rate=rate) for rate in (0, -1, 1e-320)] + [LoadOptions(arrivals="bursty")]
+)
 def test_arrivals_that_cannot_be_are_refused(options: LoadOptions) -> None:
     with pytest.raises(InputError, match="arrivals"):
         list(arrivals(options))

@@ -22,7 +22,12 @@ from kvscope.model.errors import InputError
         (RunOptions(router="nginx"), "kvscope or vllm-router"),
         (RunOptions(load=LoadOptions(rate=0)), "rate above 0"),
         (RunOptions(load=LoadOptions(input_tokens=((9000, 1.0),))), "the model has 8192"),
+        (RunOptions(load=LoadOptions(input_tokens=((10**20, 1.0),))), "the model has 8192"),
+        (RunOptions(load=LoadOptions(requests=10**20)), "100,000 are the most"),
         (RunOptions(PairOptions("carrier pigeon")), "push or pull"),
+        (RunOptions(PairOptions(decodes=0)), "--decodes 0"),
+        (RunOptions(PairOptions(blocks=0)), "--blocks 0"),
+        (RunOptions(PairOptions(lease_s=-3)), "--lease -3"),
     ],
 )
 def test_options_that_cannot_be_are_refused(options: RunOptions, why: str, tmp_path: Path) -> None:
@@ -41,4 +46,4 @@ def test_the_client_s_line_tells_answers_and_times_apart() -> None:
     good = ClientRecord("r", False, "p", 1, 0, 0, 5, (250_000_000,), 9, 200, "", 1)
     bad = ClientRecord("r", False, "p", 1, 0, 0, status=500, error="x")
     assert seen_by_client([good, bad]) == "the client: 1 of 2 requests answered; TTFT median 250 ms, p90 250 ms"
-    assert seen_by_client([bad]) == "the client: 0 of 1 requests answered"
+    assert seen_by_client([bad]) == "the client: 0 of 1 request answered"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import resource
 from pathlib import Path
 
 import pytest
@@ -83,6 +85,17 @@ def test_garbage_raises_ring_errors_only(tmp_path: Path, ring_bytes: bytes) -> N
     assert all(str(path) in fault for fault in faults)
 
 
+def test_what_is_named_like_a_ring_and_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "1-2-pipe.ring")
+    (tmp_path / "1-2-folder.ring").mkdir()
+    (tmp_path / "1-2-lost.ring").symlink_to(tmp_path / "nowhere")
+    faults: list[RingError] = []
+    assert list_rings(tmp_path, faults) == []
+    assert [str(fault) for fault in faults] == [
+        f"{tmp_path}/1-2-{name}.ring: not a file" for name in ("folder", "pipe")
+    ]
+
+
 def test_no_directory_is_no_rings(tmp_path: Path) -> None:
     assert list_rings(tmp_path / "none") == []
 
@@ -91,6 +104,17 @@ def test_a_file_in_place_of_the_directory_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(RingError, match="is not a directory"):
         list_rings(tmp_path / "file")
+
+
+def test_a_directory_that_there_is_no_file_left_for_is_named(tmp_path: Path) -> None:
+    """As it is in a process that has as many open as it may."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, before[1]))
+    try:
+        with pytest.raises(RingError, match=f"{tmp_path} cannot be read: too many open files"):
+            list_rings(tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 def test_switching_reaches_the_engine_that_is_named(probe: Probe) -> None:

@@ -191,6 +191,7 @@ def test_set_role_changes_the_thread_that_asks(probe: Probe) -> None:
     record(1, 1, None, 1)
     bodies = unpacked(probe.ring().segments()[0].drain(0)[0])
     assert bodies[1][5] == THREAD_CODE["worker"]
+    assert probe.ring().segments()[0].thread == "worker"
 
 
 def test_over_the_budget_events_are_counted(

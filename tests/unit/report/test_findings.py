@@ -44,7 +44,47 @@ def test_time_that_no_stage_explains_may_belong_to_any_class() -> None:
 
 def test_an_undecided_headline_names_the_rivals() -> None:
     text = words.leader(leader_of(band(dispatch=60, wire=50, poll_gap=15)), Milliseconds(125 * MS))
-    assert text.startswith("UNDECIDED between coordination (60.0..75.0) and transfer (50.0..65.0) of 125.0 ms")
+    begin = "UNDECIDED what leads the 125.0 ms (mean around p95): coordination (60.0..75.0) or transfer (50.0..65"
+    assert text.startswith(begin)
+
+
+@pytest.mark.parametrize(
+    ("stages", "said"),
+    [
+        (
+            {"dispatch": 61, "staging": 30, "notice": 30},
+            "121.0 of 121.0 ms (mean around p95), most of it in dispatch 61.0",
+        ),
+        ({"dispatch": 60, "staging": 30, "notice": 30}, "p95), the largest part of it in dispatch 60.0."),
+        ({"dispatch": 65, "staging": 60, "poll_gap": 5}, "p95), the largest part of it in dispatch 65.0."),
+        ({"submit": 40, "poll_gap": 41, "wire": 0}, "p95), most of it in poll_gap 41.0."),
+        ({"submit": 40, "poll_gap": 41, "unattributed": 30}, "p95), the largest part of it in poll_gap 41.0."),
+    ],
+)
+def test_most_is_more_than_all_the_rest(stages: dict[str, float], said: str) -> None:
+    assert said in words.leader(leader_of(band(**stages)), Milliseconds(125 * MS))
+
+
+def test_the_headline_says_that_its_time_is_a_mean_and_the_table_has_the_percentile_itself() -> None:
+    found = leader_of(replace(band(dispatch=60, wire=5), percentile_ns=70 * MS))
+    assert "of 65.0 ms (mean around p95)" in words.leader(found, Milliseconds(125 * MS))
+
+
+def test_an_undecided_headline_names_what_nobody_can_tell() -> None:
+    def said(**stages: float) -> str:
+        return words.leader(leader_of(band(**stages)), Milliseconds(125 * MS))
+
+    shared = "nobody can tell whether bytes still moved (transfer) or not (coordination)"
+    assert f"In poll_gap (15.0) {shared}." in said(dispatch=60, wire=50, poll_gap=15)
+    assert f"In submit (2.0) and poll_gap (15.0) {shared}." in said(prefill_run=50, dispatch=40, submit=2, poll_gap=15)
+    loose = said(prefill_run=50, dispatch=45, unattributed=10)
+    assert shared not in loose
+    assert "No stage explains 10.0 ms: they may belong to any class." in loose
+    assert said(poll_gap=15).startswith(
+        "UNDETERMINED time leads TTFT: 15.0 of 15.0 ms (mean around p95), most of it in"
+    )
+    assert shared in said(poll_gap=15)
+    assert "nobody" not in said(prefill_run=50, poll_gap=15)
 
 
 def test_coordination_with_prefill_behind_it_says_what_can_be_won() -> None:
@@ -76,6 +116,7 @@ def test_a_late_registration_of_an_early_call_is_not_blamed_on_the_router() -> N
     assert (found.pushes, found.overlapped, found.told) == (1, 0, 0)
     assert found.late_stage == "decode_admission"
     assert "most of it in decode_admission" in words.mechanism(found)
+    assert "the largest part of it in decode_admission" in words.mechanism(replace(found, late_share=0.5))
 
 
 def load(engine: str, ms: int, waiting: int) -> Item:

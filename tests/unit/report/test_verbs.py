@@ -41,6 +41,19 @@ def test_an_id_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str], tmp
     assert "cmpl-?[2J\\xe9-bbbbbbbb" in text
 
 
+@pytest.mark.parametrize("written", ["\\u202e", "\\u2066", "\\u2028", "\\ud800"])
+def test_an_id_can_neither_turn_the_text_around_nor_end_the_verb(
+    written: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "rude.jsonl"
+    path.write_text("\n".join(lines(fleet(LATE, 1))).replace("cmpl-00000000-0-", f"cmpl-{written}-") + "\n")
+    for words in (["request", "bbbbbbbb", str(path)], ["report", str(path)]):
+        assert main(words) == 0
+        text = capsys.readouterr().out
+        assert json.loads(f'"{written}"') not in text
+        assert "cmpl-?-bbbbbbbb" in text
+
+
 def test_a_reader_that_goes_away_is_no_fault(recording: Path) -> None:
     command = [sys.executable, "-m", "kvscope", "report", str(recording)]
     writer = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -104,6 +117,16 @@ def test_an_ambiguous_id_lists_what_it_may_mean(capsys: pytest.CaptureFixture[st
 def test_an_unknown_id_says_where_to_find_one(capsys: pytest.CaptureFixture[str], recording: Path) -> None:
     assert main(["request", "nowhere", str(recording)]) == 2
     assert "`kvscope report` lists the slowest" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("empty", ["", " "])
+def test_an_empty_id_is_told_apart_from_an_unknown_one(
+    capsys: pytest.CaptureFixture[str], recording: Path, empty: str
+) -> None:
+    assert main(["request", empty, str(recording)]) == 2
+    told = capsys.readouterr().err
+    assert "an empty ID names no request; give a part of one" in told
+    assert told.count("\n") == 1
 
 
 def test_what_is_left_out_is_said(capsys: pytest.CaptureFixture[str], recording: Path) -> None:

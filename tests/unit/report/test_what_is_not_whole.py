@@ -12,6 +12,7 @@ from kvscope.analysis.render.waterfall import put_waterfall
 from kvscope.analysis.steps import steps_beside
 from kvscope.analysis.summary import Summary, gather_summary
 from kvscope.core.critical_path import split
+from kvscope.model.requests import State
 
 from .scenes import EARLY, MS, Item, events_of, fleet, request, started
 
@@ -48,6 +49,16 @@ def hung() -> list[Item]:
     return started() + request(EARLY, 0) + request(REGISTERED, 7, begin=100)
 
 
+def two_clocks(ahead: int = 40 * 365 * 86_400_000 * MS) -> list[Item]:
+    """Prefill and decode on two hosts, decode's up for 40 years longer."""
+    items = started() + request(EARLY) + request(REGISTERED, 7, begin=100)
+    there = {"host": "boot-b"}
+    return [
+        {**item, **there, "t": item["t"] + ahead} if item["engine"] == "d0" else {**item, "host": "boot-a"}
+        for item in items
+    ]
+
+
 CASES: dict[str, Callable[[], list[Item]]] = {
     "nothing": started,
     "one": lambda: started() + request(EARLY),
@@ -56,6 +67,7 @@ CASES: dict[str, Callable[[], list[Item]]] = {
     "incomplete": lambda: without(started() + request(EARLY), moment="prepared"),
     "many": lambda: fleet(EARLY, 30),
     "untold": lambda: request(EARLY),
+    "two clocks": two_clocks,
 }
 
 
@@ -122,15 +134,67 @@ def test_settings_that_differ_are_pointed_out() -> None:
 
 
 def test_clocks_of_several_hosts_are_not_trusted() -> None:
-    items = [{**item, "host": "boot-b" if item["engine"] == "d0" else "boot-a"} for item in started() + request(EARLY)]
-    assert "2 hosts (boot-a, boot-b) whose clocks were not aligned" in page_of(summarise(items))
+    """No length of time across them anywhere, and the requests by name."""
+    text = " ".join(page_of(summarise(two_clocks())).split())
+    assert "2 hosts (boot-a, boot-b) whose clocks were not aligned" in text
+    assert "unaligned 1" in text
+    where = "prefill p0 on boot-a, decode d0 on boot-b"
+    assert f"clocks not aligned, in no percentile: {where}: cmpl-00000000-0-bbbbbbbb (1)" in text
+    assert "No request can be timed" in text
+    assert not [word for word in text.split() if word.replace(",", "").replace(".", "").isdigit() and len(word) > 9]
     assert "CLOCK" not in page_of(summarise(started() + request(EARLY)))
+
+
+def test_a_percentile_holds_requests_of_one_clock_only() -> None:
+    one_host = [{**item, "host": "boot-a"} for item in request(EARLY, 5) if item["leg"]]
+    one_host = [{**item, "engine": item["engine"].replace("0", "1")} for item in one_host]
+    one_host = [{**item, "peer_engine": "d1"} if "peer_engine" in item else item for item in one_host]
+    found = summarise(two_clocks() + one_host)
+    assert (found.condition.timed, found.condition.states[State.UNALIGNED]) == (1, 1)
+    assert found.bands[-1].percentile_ns == 136 * MS
+    assert found.condition.seconds < 2
+    assert found.price.reserved.requests == 2, "those of one clock, and the hung one, which lies on one"
+    assert found.price.regret.judged == 0
+
+
+def test_an_unaligned_request_lists_its_moments_leg_by_leg() -> None:
+    (found,) = (each for each in split(events_of(two_clocks())) if each.state is State.UNALIGNED)
+    page = Page(100)
+    put_waterfall(page, found, {})
+    text = "\n".join(line.plain for line in page.lines)
+    assert "UNALIGNED: its legs were stamped on hosts whose clocks were not aligned" in " ".join(text.split())
+    moments = [line.split() for line in text.partition("MOMENTS")[2].splitlines()[1:]]
+    assert [leg for _, leg, *_ in moments] == ["P"] * 15 + ["D"] * 12
+    assert [float(ms) for ms, _, moment, *_ in moments if moment in ("arrived", "computed", "first_token")] == [
+        *(0, 105),
+        *(0, 134),
+    ]
+
+
+def test_clean_ups_of_an_api_server_are_told_beside_the_requests() -> None:
+    mine = {"engine": "d0", "leg": "decode", "request": "9f587b005d039c5d"}
+    cleanup = [{**mine, "t": 500 * MS, "moment": "queued", "cleanup": True, "tokens": 1}]
+    cleanup += [{**mine, "t": 500 * MS + 9, "moment": moment} for moment in ("finished", "released")]
+    text = " ".join(page_of(summarise(started() + request(EARLY) + cleanup)).split())
+    assert "complete 1 of 1 (100%)" in text
+    assert "1 clean-up by API servers, no requests" in text
 
 
 def test_what_was_not_told_is_said() -> None:
     text = page_of(summarise(request(EARLY)))
     assert "versions and settings are unknown" in text
     assert "share not known: no engine told its KV blocks" in text
+
+
+def test_a_lost_half_and_a_stray_record_have_names_of_their_own() -> None:
+    alone = [item for item in request(EARLY) if item["leg"] == "prefill" and item["moment"] != "matched"]
+    text = page_of(summarise(started() + alone))
+    assert "unmatched 1" in text
+    assert "strays" not in text
+    stray = {"t": 5 * MS, "engine": "router", "leg": "router", "moment": "received", "request": "nobody-s"}
+    text = page_of(summarise(started() + request(EARLY) + [stray]))
+    assert "unmatched 0" in text
+    assert "strays 1" in text
 
 
 def test_losses_are_shown_where_the_numbers_are() -> None:

@@ -12,8 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvscope.model.errors import InputError
-from kvscope.probe.vocabulary import DIRECTIONS, MOMENT_CODE, REASONS, STATES, THREADS, UNKNOWN, VALUES
-from kvscope.sources.jsonl import COUNTED, FLAGS, MOST, TEXT_VALUES, parse_jsonl, write_jsonl
+from kvscope.probe.vocabulary import DIRECTIONS, MOMENT_CODE, REASONS, STATES, TEXT_VALUES, THREADS, UNKNOWN, VALUES
+from kvscope.sources.fields import COUNTED, MOST
+from kvscope.sources.jsonl import FLAGS, parse_jsonl
+from kvscope.sources.lines import write_jsonl
 from kvscope.sources.schema import BEGIN, END, VALUE_MEANING, tables
 
 GOOD = {"t": 5, "engine": "p0", "leg": "prefill", "moment": "posted", "request": "r"}
@@ -57,6 +59,8 @@ def test_the_same_id_on_two_engines_is_two_processes_and_one_key() -> None:
         ({**GOOD, "descriptors": 2**62}, "must lie between 0 and"),
         ({"version": 2}, "version 2"),
         ({"version": "1"}, 'version "1"'),
+        ({"version": True}, "version true"),
+        ({"version": 1.5}, "version 1.5"),
         pytest.param('{"a":' * 100_000, "not JSON", id="too deep"),
         *(
             ({**GOOD, name: wrong}, f'"{name}" is ')
@@ -72,6 +76,10 @@ def test_what_cannot_be_used_is_refused_by_line(line: object, part: str) -> None
         parse(GOOD, line)
     assert "f.jsonl:2" in str(caught.value)
     assert part in str(caught.value)
+
+
+def test_a_version_with_a_point_is_the_same_number() -> None:
+    assert len(parse({"version": 1.0}, GOOD).events) == 1
 
 
 def test_what_is_not_known_is_left_out_and_counted() -> None:

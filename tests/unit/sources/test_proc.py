@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kvscope.sources.packages import packages
-from kvscope.sources.proc import clock_source, parse_environ, role_of, vllm_processes
+from kvscope.sources.proc import clock_source, listens, parse_environ, role_of, vllm_processes
 
 SITE = "/venv/lib/python3.11/site-packages"
 
@@ -80,6 +80,29 @@ def test_what_may_not_be_read_is_named(tmp_path: Path) -> None:
     add_process(tmp_path, 11, "VLLM::EngineCore", environ=None)
     (found,) = vllm_processes(tmp_path)
     assert (found.environ, found.denied, found.uid) == (None, ("environ",), 1000)
+
+
+def test_the_age_is_told_from_the_start_and_the_uptime(tmp_path: Path) -> None:
+    add_process(tmp_path, 11, "VLLM::EngineCore")
+    (unknown,) = vllm_processes(tmp_path)
+    assert unknown.age_s is None
+    (tmp_path / "uptime").write_text("100.50 3.25\n")
+    (found,) = vllm_processes(tmp_path)
+    assert found.age_s == pytest.approx(100.5 - 4242 / os.sysconf("SC_CLK_TCK"))
+
+
+def test_a_port_listens_once_the_kernel_says_so(tmp_path: Path) -> None:
+    folder = add_process(tmp_path, 11, "VLLM::APIServer")
+    assert listens(tmp_path, 11) is None
+    (folder / "fd").mkdir()
+    (folder / "fd" / "3").symlink_to("socket:[777]")
+    assert listens(tmp_path, 11) is None
+    (folder / "net").mkdir()
+    table = "  sl local_address rem_address st tx:rx tr:when retrnsmt uid timeout inode\n"
+    row = "   0: 0100007F:1F40 00000000:0000 {} 0:0 0:0 0 1000 0 {} 1\n"
+    for state, inode, answer in (("07", 777, False), ("0A", 778, False), ("0A", 777, True)):
+        (folder / "net" / "tcp").write_text(table + row.format(state, inode))
+        assert listens(tmp_path, 11) is answer
 
 
 def test_a_process_that_ends_meanwhile_is_left_out(tmp_path: Path) -> None:

@@ -59,6 +59,21 @@ def test_a_page_of_something_else_has_none() -> None:
 
 
 @pytest.mark.parametrize(
+    ("sample", "said"),
+    [
+        ("count many", "could not convert string to float: 'many'"),
+        ("count NaN", "'NaN' is no figure"),
+        ("sum +Inf", "seconds_sum is inf"),
+        ('bucket{le="x"} 4', "could not convert string to float: 'x'"),
+        ('bucket{le="NaN"} 4', "'NaN' is no figure"),
+    ],
+)
+def test_what_is_no_figure_is_no_page(sample: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        parsed(f"{PAGE}vllm:time_to_first_token_seconds_{sample}\n")
+
+
+@pytest.mark.parametrize(
     ("given", "meant"),
     [
         ("127.0.0.1:8000", "http://127.0.0.1:8000/metrics"),
@@ -70,7 +85,7 @@ def test_an_address_may_be_short(given: str, meant: str) -> None:
     assert metrics_url(given) == meant
 
 
-@pytest.mark.parametrize("given", ["", "file:///etc/passwd", "http://"])
+@pytest.mark.parametrize("given", ["", "file:///etc/passwd", "http://", "http://[::1"])
 def test_what_is_no_address_is_refused(given: str) -> None:
     with pytest.raises(InputError, match="not the address of a metrics page"):
         metrics_url(given)

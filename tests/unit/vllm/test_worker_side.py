@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from kvscope.vllm import failures, worker_side
 
 from .conftest import Trace
@@ -17,6 +19,15 @@ TELEMETRY = SimpleNamespace(totalBytes=1, descCount=1, startTime=1, postDuration
 def output(metadata: Any) -> SimpleNamespace:
     """A scheduler's output with this connector metadata."""
     return SimpleNamespace(kv_connector_metadata=metadata, num_scheduled_tokens={}, total_num_scheduled_tokens=0)
+
+
+def step(metadata: Any, **reported: set[str]) -> None:
+    """A step without a forward, and what the connector reports in it."""
+    nothing: dict[str, set[str]] = {"finished_sending": set(), "finished_recving": set(), "failed_recving": set()}
+    worker_side.connector_begun(output(metadata))
+    worker_side.forward_begun()
+    worker_side.forward_ended()
+    worker_side.connector_ended(SimpleNamespace(**{**nothing, "invalid_block_ids": set(), **reported}))
 
 
 def registration(name: str) -> dict[str, Any]:
@@ -88,3 +99,31 @@ def test_a_transfer_that_fails_anew_at_every_step_is_told_once(trace: Trace) -> 
         ["transfer_failed", "transfer_release_failed", "handshake_setup_failed"],
         ["handshake_setup_failed"] * 2,
     )
+
+
+def folded(trace: Trace) -> list[int]:
+    """How many steps each record of a step stands for."""
+    return [moment.values[-1] for moment in trace.moments("step")]
+
+
+@pytest.mark.parametrize("kind", ["finished_sending", "finished_recving", "failed_recving", "invalid_block_ids"])
+def test_steps_are_written_when_a_transfer_ends_since_no_other_need_follow(trace: Trace, kind: str) -> None:
+    worker_side.state().named = True
+    for _ in range(2):
+        step(SimpleNamespace(kvs_step=1))
+    assert folded(trace) == []
+    step(SimpleNamespace(kvs_step=2), **{kind: {"r"}})
+    assert folded(trace) == [3]
+
+
+def test_and_when_the_scheduler_has_nothing_left(trace: Trace) -> None:
+    worker_side.state().named = True
+    step(SimpleNamespace(kvs_step=1))
+    step(SimpleNamespace(kvs_step=2, kvs_last=True))
+    step(SimpleNamespace(kvs_step=3))
+    assert folded(trace) == [2]
+
+
+def test_steps_of_other_connectors_are_not_ours_to_write(trace: Trace) -> None:
+    step(SimpleNamespace(kvs_last=True))
+    assert folded(trace) == []

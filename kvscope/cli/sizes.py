@@ -1,0 +1,24 @@
+"""Amounts of bytes as people write them: `64MB`, `2GB`, `512KiB`."""
+
+from __future__ import annotations
+
+import argparse
+import re
+
+_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
+
+
+def size(text: str) -> int:
+    """`64MB` -> 64000000; without a unit, bytes. ArgumentTypeError for anything else."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(|[KMGT]I?)B?", text.strip().upper())
+    if not found:
+        raise argparse.ArgumentTypeError(f"{text!r} is no amount of bytes; write it like 64MB, 2GB or 512KiB")
+    return round(float(found[1]) * _UNITS[found[2]])
+
+
+def shown(amount: int) -> str:
+    """For people: `12.3 kB`, `64 MB`, `2.5 GB`."""
+    for unit, factor in (("GB", 1e9), ("MB", 1e6)):
+        if amount >= 0.1 * factor:
+            return f"{amount / factor:.1f} {unit}"
+    return f"{amount / 1e3:.1f} kB"

@@ -1,0 +1,98 @@
+"""A file that is written beside its place, and put there when it is whole: what was cut short is never taken for it."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import zlib
+from contextlib import suppress
+from pathlib import Path
+
+from kvscope.model.errors import InputError
+
+BUFFER = 1 << 20
+_FULL = {errno.ENOSPC: "the disk is full", errno.EDQUOT: "the quota is used up", errno.EFBIG: "the file may not grow"}
+_OTHERS = (errno.EWOULDBLOCK, errno.EACCES)
+"""What a lock says that somebody else has."""
+
+
+class Making:
+    """A binary file, one piece after the other. It counts and sums up what it takes."""
+
+    def __init__(self, path: Path, what: str = "") -> None:
+        """`what`: the place as a person named it. InputError: it cannot be written, or somebody else writes it now."""
+        self.path, self._beside = path, beside(path)
+        self._what = what or str(path)
+        self.size = self.crc32 = 0
+        """Bytes, and their checksum."""
+        try:
+            self._file = open(os.open(self._beside, os.O_WRONLY | os.O_CREAT, 0o666), "wb", BUFFER)  # noqa: SIM115
+        except OSError as error:
+            raise refused(self._what, error) from None
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._file.truncate(0)  # what one left that was killed
+        except OSError as error:
+            self._file.close()
+            if error.errno in _OTHERS:
+                raise InputError(f"another export goes into {self._what} now; name another place") from None
+            raise refused(self._what, error) from None
+
+    @property
+    def closed(self) -> bool:
+        """Whether it takes no more."""
+        return self._file.closed
+
+    def write(self, data: bytes | memoryview, /) -> int:
+        """Take it all. InputError: it cannot be written."""
+        try:
+            self._file.write(data)
+        except OSError as error:
+            raise refused(self._what, error) from None
+        self.size, self.crc32 = self.size + len(data), zlib.crc32(data, self.crc32)
+        return len(data)
+
+    def tell(self) -> int:
+        """Bytes so far."""
+        return self.size
+
+    def flush(self) -> None:
+        """Nothing: nobody looks before it is whole."""
+
+    def close(self) -> None:
+        """Nothing: `settle` ends it."""
+
+    def settle(self) -> None:
+        """All of it is on the disk. InputError: it is not."""
+        try:
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise refused(self._what, error) from None
+
+    def place(self) -> None:
+        """Put it in its place. InputError: that does not work."""
+        try:
+            self._beside.replace(self.path)
+            self._file.close()
+        except OSError as error:
+            raise refused(self._what, error) from None
+
+    def abandon(self) -> None:
+        """Leave nothing."""
+        with suppress(OSError):
+            self._beside.unlink(missing_ok=True)
+        with suppress(OSError):
+            self._file.close()
+
+
+def beside(path: Path) -> Path:
+    """Where a file is while it is being written."""
+    return path.with_name(f".{path.name}.part")
+
+
+def refused(what: str, error: OSError) -> InputError:
+    """What to tell a person whose file cannot be written."""
+    reason = _FULL.get(error.errno or 0, (error.strerror or str(error)).lower())
+    return InputError(f"cannot write {what}: {reason}; {'make room or ' if error.errno in _FULL else ''}name another")

@@ -1,0 +1,321 @@
+"""One connection of a server: what it asks, and what it is told. Standard library only."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping
+from functools import cache
+from http import HTTPStatus
+from http.client import LineTooLong
+from http.server import BaseHTTPRequestHandler
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import urlsplit
+
+from kvscope.live.access import OPEN, REALM, address_for
+from kvscope.live.outbox import Outbox, follow
+from kvscope.live.visitors import ASK_S, IDLE_S, MOST, SCRAPE_S, Doing
+from kvscope.live.wire import EVENTS, HEALTH, MEDIA_TYPE, METRICS, READY, TRIGGER
+from kvscope.probe.reader import RingError, list_rings
+from kvscope.probe.recording import VERSION, Writer
+from kvscope.probe.ring import boot_id
+from kvscope.probe.tap import Progress, Tap
+
+if TYPE_CHECKING:
+    from kvscope.live.serving import Server
+
+MOST_HEAD = 1 << 16
+"""Bytes of a request up to its body."""
+MOST_BODY = 1 << 20
+
+ABOUT = f"""kvscope serve: what the engines of this host record is at {EVENTS}, for kvscope top --connect,
+and what they come to at {METRICS}, for Prometheus; {HEALTH} and {READY} say how it is;
+POST {TRIGGER} saves the last minutes, where they are kept
+"""
+PATHS = f"{EVENTS}, {METRICS}, {HEALTH} and {READY}"
+MOST_REASON = 4096
+"""Bytes of what is said with a trigger."""
+
+
+class _Arriving(io.BufferedReader):
+    """What a client sends. Lines are counted, and only so much of them is read."""
+
+    left = MOST_HEAD
+
+    def readline(self, size: int | None = -1, /) -> bytes:
+        """LineTooLong: that would be more than may come."""
+        line = super().readline(self.left + 1 if size is None or size < 0 else min(size, self.left + 1))
+        self.left -= len(line)
+        if self.left < 0:
+            raise LineTooLong("head")
+        return line
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One request."""
+
+    protocol_version = "HTTP/1.1"
+    rbufsize = 0
+    server: Server
+    command = requestline = ""  # until there is one
+    request_version = protocol_version
+
+    def setup(self) -> None:
+        """TLS begins here, in the request's own thread: one that dawdles keeps nobody waiting."""
+        self._visitor, tls = self.server.visitors.of(self.request), self.server.access.tls
+        if tls is not None:
+            self.request = tls.wrap_socket(self.request, server_side=True, do_handshake_on_connect=False)
+            self._visitor.connection = self.request
+        try:
+            if tls is not None:
+                self.request.do_handshake()
+            super().setup()
+        except BaseException:
+            self.request.close()
+            raise
+        self.rfile = self._arriving = _Arriving(cast(io.RawIOBase, self.rfile))
+        self._answered = 0
+
+    def finish(self) -> None:
+        """Close what TLS has put around the connection, too."""
+        super().finish()
+        if self.server.access.tls:
+            self.connection.close()
+
+    def handle_one_request(self) -> None:
+        """Wait for a request, so long, and answer it."""
+        self._arriving.left = MOST_HEAD
+        if self._answered:
+            self.server.visitors.let(self._visitor, Doing.ASKING, IDLE_S)
+        if not self._arriving.peek(1):
+            self.close_connection = True
+            return
+        self.server.visitors.let(self._visitor, Doing.ASKING, ASK_S)
+        self._answered += 1
+        try:
+            super().handle_one_request()
+        except LineTooLong:
+            self.close_connection = True
+            self.send_error(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+
+    def parse_request(self) -> bool:
+        """Whether there is a request to be answered; one that was cut short looks as though it had ended."""
+        return not self._came_late() and super().parse_request() and not self._came_late()
+
+    def _came_late(self) -> bool:
+        """Whether a request did not come in time, or had to give way; then that is said."""
+        if self._visitor.late:
+            self.close_connection = True
+            text = f"the request did not come within {ASK_S:g} s, or others needed its place; ask again\n"
+            self._answer(HTTPStatus.REQUEST_TIMEOUT, text)
+        return self._visitor.late
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
+    def do_GET(self) -> None:
+        path = self._path
+        answer = {EVENTS: self._events, METRICS: self._metrics, "/": self._about}.get(path, self._nothing)
+        if not self._is_addressed_to_us():
+            self._answer(HTTPStatus.FORBIDDEN, "ask for localhost: pages of other names are not served\n")
+        elif path in (HEALTH, READY):  # whoever looks after processes has no token
+            self._condition(path == READY)
+        elif not self._may_ask():
+            self._refuse()
+        else:
+            answer()
+
+    def do_POST(self) -> None:
+        self.close_connection = True
+        size = self.headers.get("Content-Length", "")
+        if not self._may_ask():
+            self._refuse()
+        elif self._path == TRIGGER:
+            self._trigger(size or "0")
+        elif self.server.access.tls or self._path != EVENTS or not self._is_addressed_to_us():
+            self._answer(HTTPStatus.NOT_FOUND, f"only {EVENTS} takes a mark, and {TRIGGER} a reason\n")
+        elif not size.isdecimal() or len(size) > len(str(MOST_BODY)) or int(size) > MOST_BODY:
+            self._answer(HTTPStatus.BAD_REQUEST, "the mark has no length, or is too long\n")
+        else:
+            body = self.rfile.read(int(size))
+            if self._came_late():
+                return
+            try:
+                since = progress_of(body)
+            except ValueError as error:
+                self._answer(HTTPStatus.BAD_REQUEST, f"that is no mark: {error}\n")
+            else:
+                self._stream(since)
+
+    def _trigger(self, size: str) -> None:
+        """Save what happened, for who may ask. A page in a browser of this host may not: it says where it is from."""
+        flight = self.server.flight
+        if not self._is_addressed_to_us() or not (self.server.access.guarded or self.headers.get("Origin") is None):
+            self._answer(HTTPStatus.FORBIDDEN, "this is not for pages in a browser\n")
+        elif flight is None:
+            self._answer(HTTPStatus.NOT_FOUND, "nothing is kept here: start `kvscope serve` with --save-to DIR\n")
+        elif not size.isdecimal() or len(size) > len(str(MOST_REASON)) or int(size) > MOST_REASON:
+            self._answer(HTTPStatus.BAD_REQUEST, f"the reason has no length, or more than {MOST_REASON} bytes\n")
+        else:
+            reason = self.rfile.read(int(size)).decode(errors="replace")
+            if not self._came_late():
+                told = flight.ask(f"POST {TRIGGER}", reason)
+                failed = told["outcome"] == "failed"
+                status = HTTPStatus.INTERNAL_SERVER_ERROR if failed else HTTPStatus.ACCEPTED
+                self._answer(status, json.dumps(told), {"Content-Type": "application/json"})
+
+    @property
+    def _path(self) -> str:
+        """What is asked for; empty where it is no address at all."""
+        try:
+            return urlsplit(self.path).path
+        except ValueError:
+            return ""
+
+    def _may_ask(self) -> bool:
+        return self.server.access.allows(self.headers.get("Authorization", ""))
+
+    def _is_addressed_to_us(self) -> bool:
+        """A page in somebody's browser may name this address, but not as localhost; and it has no token."""
+        if self.server.access.guarded:
+            return True
+        try:
+            name = urlsplit(f"//{self.headers.get('Host', '')}").hostname or ""
+            address_for(name, OPEN)
+        except ValueError:
+            return False
+        return True
+
+    def _about(self) -> None:
+        self._answer(HTTPStatus.OK, ABOUT)
+
+    def _nothing(self) -> None:
+        self._answer(HTTPStatus.NOT_FOUND, f"there is no {self._path} here; there are {PATHS}\n")
+
+    def _refuse(self) -> None:
+        self.close_connection = True
+        asked = "Bearer" if self.server.access.token else REALM
+        text = "show the token, or the user and password, that `kvscope serve` was given\n"
+        self._answer(HTTPStatus.UNAUTHORIZED, text, {"WWW-Authenticate": asked})
+
+    def _events(self) -> None:
+        if self.server.access.tls:
+            self._answer(HTTPStatus.NOT_FOUND, f"{EVENTS} is served without TLS only, on a loopback address\n")
+        else:
+            self._stream(None)
+
+    def _metrics(self) -> None:
+        if self.server.metrics is None:
+            reason = "this `kvscope serve` makes none: it said why when it started"
+            self._answer(HTTPStatus.NOT_FOUND, f"there are no metrics here; {reason}\n")
+            return
+        if not self.server.visitors.let(self._visitor, Doing.SCRAPING, SCRAPE_S):
+            self._have_no_room(f"{MOST[Doing.SCRAPING]} others are given a page just now; ask again in a moment\n")
+            return
+        asked = self.headers.get("Accept", ""), ",".join(self.headers.get_all("Accept-Encoding", []))
+        page = self.server.metrics.page(*asked)
+        headers = {"Content-Type": page.media_type, "Vary": "Accept, Accept-Encoding"}
+        self._answer(HTTPStatus.OK, page.body, headers | ({"Content-Encoding": page.encoding} if page.encoding else {}))
+
+    def _condition(self, ready: bool) -> None:
+        """Whether the process lives, or is of use; what else there is to know is for those who may ask."""
+        told = _condition_of(self.server)
+        status = HTTPStatus.SERVICE_UNAVAILABLE if ready and told["status"] != "ok" else HTTPStatus.OK
+        if not self._may_ask():
+            told = {"status": "ok" if status is HTTPStatus.OK else "not ready"}
+        self._answer(status, json.dumps(told), {"Content-Type": "application/json"})
+
+    def _answer(self, status: HTTPStatus, text: str | bytes, headers: Mapping[str, str] | None = None) -> None:
+        raw = text.encode() if isinstance(text, str) else text
+        if self.server.stop.is_set():
+            self.close_connection = True  # whatever else was asked for on it already
+        self.send_response(status)
+        for name, value in ({"Content-Type": "text/plain; charset=utf-8"} | dict(headers or {})).items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(raw)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(raw)
+
+    def _have_no_room(self, text: str) -> None:
+        self.close_connection = True
+        self._answer(HTTPStatus.SERVICE_UNAVAILABLE, text)
+
+    def _stream(self, since: Progress | None) -> None:
+        self.close_connection = True
+        try:
+            list_rings(self.server.run_dir, [])
+        except RingError as error:
+            self._answer(HTTPStatus.SERVICE_UNAVAILABLE, f"{error}\n")
+            return
+        if self.command != "HEAD" and not self.server.visitors.let(self._visitor, Doing.FOLLOWING):
+            self._have_no_room(f"{MOST[Doing.FOLLOWING]} views follow already, and no more may; end one of them\n")
+            return
+        self.send_response(HTTPStatus.OK)
+        self.send_header("Content-Type", MEDIA_TYPE)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.send_header("Cache-Control", "no-store")
+        self.end_headers()
+        if self.command != "HEAD":
+            self._follow(since)
+
+    def _follow(self, since: Progress | None) -> None:
+        outbox = Outbox(self.connection, self.server.buffer_bytes)
+        follow(outbox, Tap(self.server.run_dir, Writer(outbox), hold_s=0, since=since), self.server.stop)
+
+    def version_string(self) -> str:
+        """The Server header."""
+        return f"kvscope/{_version()}"
+
+    def log_message(self, *_: object) -> None:
+        """Nothing: standard error is the command line's."""
+
+
+@cache
+def _version() -> str:
+    """Read once: for an answer no file should be needed."""
+    return version("kvscope")
+
+
+def _condition_of(server: Server) -> dict[str, Any]:
+    """What there is to say of a server; `status` is `ok`, or why it is of no use."""
+    faults: list[RingError] = []
+    about = {"version": _version(), "recording": VERSION, "run_dir": str(server.run_dir)}
+    try:
+        found = list_rings(server.run_dir, faults)
+    except RingError as error:
+        return {"status": str(error)} | about
+    counts = {
+        "processes": len(found),
+        "clients": len(server.visitors.those(Doing.FOLLOWING)),
+        "faults": [str(fault) for fault in faults],
+    }
+    reading = server.metrics or server.flight
+    status = reading.fault if reading else ""
+    kept = {"flight": server.flight.told} if server.flight else {}
+    return {"status": status or "ok"} | about | counts | {"metrics": server.metrics is not None} | kept
+
+
+def progress_of(body: bytes) -> Progress | None:
+    """How far the mark in a request's body is; None if it is of another host. ValueError: it is no mark."""
+    try:
+        mark = json.loads(body)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    if not isinstance(mark, Mapping) or not isinstance(mark.get("rings"), Mapping):
+        raise ValueError("an object with rings is expected")
+    for name, entry in mark["rings"].items():
+        if not _is_progress(entry):
+            raise ValueError(f"what it says of {name} is not understood")
+    return dict(mark["rings"]) if mark.get("boot_id") == boot_id() else None
+
+
+def _is_progress(entry: object) -> bool:
+    match entry:
+        case [int(), int(), int(), list(cursors)]:
+            return all(
+                isinstance(each, list) and len(each) == 3 and all(isinstance(at, int) and at >= 0 for at in each)
+                for each in cursors
+            )
+    return False

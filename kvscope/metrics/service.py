@@ -1,0 +1,44 @@
+"""Reading and telling together: what a server gives to Prometheus."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime
+from pathlib import Path
+
+from kvscope.analysis.objectives import Objectives
+from kvscope.metrics.exposition import Exporter, Page
+from kvscope.metrics.observer import Observer
+from kvscope.metrics.reading import Reading, rings
+
+
+class Service:
+    """Metrics of the rings in a run directory, from now on. A context manager."""
+
+    def __init__(
+        self,
+        run_dir: Path,
+        objectives: Objectives | None = None,
+        certified_until: datetime | None = None,
+        observer: Observer | None = None,
+    ) -> None:
+        self._reading = Reading(rings(run_dir, observer), objectives, time.monotonic_ns(), observer)
+        if certified_until is not None:
+            self._reading.certify(certified_until)
+        self._exporter = Exporter(self._reading.told)
+
+    def __enter__(self) -> Service:
+        self._reading.__enter__()
+        return self
+
+    def __exit__(self, *reason: object) -> None:
+        self._reading.__exit__(*reason)
+
+    @property
+    def fault(self) -> str:
+        """What keeps it from reading; empty while it reads."""
+        return self._reading.fault
+
+    def page(self, accept: str, accept_encoding: str) -> Page:
+        """By the headers of who asks."""
+        return self._exporter.page(accept, accept_encoding)

@@ -1,0 +1,164 @@
+"""A folder of parts that grows at one end and, where there is a limit, is let go of at the other.
+
+Parts are `part-NUMBER-TIME.kvs`, TIME being when one was begun, in UTC. The number alone orders them, since a wall
+clock may be set back. A recording that goes on in a folder counts on from there. Nothing else in it is touched.
+Standard library only.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from kvscope.probe.heading import heading, new_recording
+from kvscope.probe.recording import Writer
+from kvscope.sources.locking import locked
+from kvscope.sources.output import Output
+
+NAME = re.compile(r"part-(\d{6,})-\d{8}T\d{6}Z\.kvs")
+PART_BYTES, PART_S = 64_000_000, 600.0
+FEWEST = 4
+"""Parts that a quota has room for, at least: what is let go of is one of them."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When a part ends, and how long it is kept."""
+
+    part_bytes: int = PART_BYTES
+    part_s: float = PART_S
+    quota: int | None = None
+    """Bytes that all parts may take together; None: as many as there is room for."""
+    keep_s: float | None = None
+    """How long a part is kept after its last event was written; None: for good."""
+
+    @property
+    def fitting(self) -> Limits:
+        """With parts that are small enough for the quota."""
+        if self.quota is None:
+            return self
+        return Limits(min(self.part_bytes, self.quota // FEWEST), self.part_s, self.quota, self.keep_s)
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """A part that is not written to any more."""
+
+    path: Path
+    size: int
+    ended: float
+    """time of day, s"""
+
+
+class Folder:
+    """Where parts go: this process's alone while it is open. A context manager."""
+
+    def __init__(self, path: Path, limits: Limits, wall: Callable[[], float] = time.time) -> None:
+        """InputError: another recording goes into it. OSError: it cannot be written."""
+        self._path, self._limits, self._wall = path, limits.fitting, wall
+        path.mkdir(parents=True, exist_ok=True)
+        self._lock = locked(path, f"another recording goes into {path} now; name another folder")
+        self._recording, self._number = new_recording(), 0
+        """Parts of this recording so far."""
+        self._kept = [_kept(each) for each in _parts_of(path)]
+        self._last = max((_number(each.path) for each in self._kept), default=0)
+        self._file: Output | None = None
+        self._begun = 0.0
+        self._written = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes that this recording has written, to whichever parts."""
+        return self._written + (self._file.size if self._file else 0)
+
+    @property
+    def parts(self) -> int:
+        """Parts that this recording has begun."""
+        return self._number
+
+    def begin(self) -> Writer:
+        """End the part that is being written, if one is, and begin the next."""
+        self._finish()
+        self._number, self._last = self._number + 1, self._last + 1
+        self._begun = self._wall()
+        stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(self._begun))
+        self._file = Output(self._path / f"part-{self._last:06}-{stamp}.kvs", force=False)
+        writer = Writer(self)
+        writer.head(heading(self._recording, self._number))
+        self.trim()
+        return writer
+
+    def full(self) -> bool:
+        """Whether the part is large or old enough."""
+        assert self._file is not None
+        passed = self._wall() - self._begun
+        return self._file.size >= self._limits.part_bytes or not 0 <= passed < self._limits.part_s
+
+    def trim(self) -> None:
+        """Let go of parts that are too old."""
+        while self._limits.keep_s is not None and self._kept and self._age() > self._limits.keep_s:
+            self._let_go()
+
+    def write(self, data: bytes, /) -> None:
+        """Take it all; what has been kept longest makes room for it."""
+        assert self._file is not None
+        quota = self._limits.quota
+        while quota is not None and self._kept and self._taken() + len(data) > quota:
+            self._let_go()
+        self._file.write(data)
+
+    def flush(self) -> None:
+        """Let a reader see it."""
+        assert self._file is not None
+        self._file.flush()
+
+    def check(self) -> None:
+        """InputError: the part that is being written is not there any more."""
+        assert self._file is not None
+        self._file.check()
+
+    def __enter__(self) -> Folder:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        try:
+            self._finish()
+        finally:
+            os.close(self._lock)
+
+    def _finish(self) -> None:
+        if self._file is None:
+            return
+        done, self._file = self._file, None
+        self._written += done.size
+        done.__exit__(None, None, None)
+        self._kept.append(_Kept(done.path, done.size, self._wall()))
+
+    def _taken(self) -> int:
+        return sum(each.size for each in self._kept) + (self._file.size if self._file else 0)
+
+    def _age(self) -> float:
+        return self._wall() - self._kept[0].ended
+
+    def _let_go(self) -> None:
+        self._kept.pop(0).path.unlink(missing_ok=True)
+
+
+def _parts_of(path: Path) -> list[Path]:
+    return sorted((each for each in path.iterdir() if NAME.fullmatch(each.name)), key=_number)
+
+
+def _number(path: Path) -> int:
+    found = NAME.fullmatch(path.name)
+    assert found is not None
+    return int(found[1])
+
+
+def _kept(path: Path) -> _Kept:
+    found = path.stat()
+    return _Kept(path, found.st_size, found.st_mtime)

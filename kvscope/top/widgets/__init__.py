@@ -1,0 +1,1 @@
+"""What Textual needs of a view: one widget per file."""
