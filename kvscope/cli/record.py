@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from kvscope.cli.durations import seconds
 from kvscope.cli.ids_arguments import add_ids, wanted_ids
 from kvscope.cli.outcome import OK, say
+from kvscope.cli.positive import above_zero
 from kvscope.cli.sizes import shown, size
 from kvscope.cli.sources_arguments import add_run_dir
 from kvscope.model.counting import count
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
 
 HELP = "keep what this host's engines record in a file, or in parts"
 
-LEAST_QUOTA = 1_000_000
+LEAST_PART, LEAST_QUOTA = 4_000, 1_000_000
+"""Bytes. What a part repeats is some 6 kB."""
 EVERY_S = 5.0
 """Between two lines of progress."""
 
@@ -43,7 +45,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--for", type=seconds, dest="span", metavar="TIME", help="stop after, e.g. 30s (default: Ctrl-C)"
     )
     parser.add_argument(
-        "--interval", type=seconds, default=0.25, metavar="TIME", help="between two looks at the rings (default: 250ms)"
+        "--interval",
+        type=above_zero(seconds),
+        default=0.25,
+        metavar="TIME",
+        help="between two looks at the rings (default: 250ms)",
     )
     parser.add_argument("--force", action="store_true", help="replace FILE if it is there")
     add_ids(parser)
@@ -57,13 +63,14 @@ def _add_parts(parser: argparse.ArgumentParser) -> None:
     )
     parts.add_argument(
         "--part-size",
-        type=size,
+        type=above_zero(size),
         metavar="BYTES",
         help=f"a part ends at this size (default: {PART_BYTES // 10**6}MB, or a quarter of the quota if that is less)",
     )
-    parts.add_argument("--part-age", type=seconds, metavar="TIME", help=f"or at this age (default: {PART_S / 60:.0f}m)")
-    parts.add_argument("--quota", type=size, metavar="BYTES", help="what all parts may take; the oldest are removed")
-    parts.add_argument("--keep-for", type=seconds, metavar="TIME", help="remove parts that ended so long ago")
+    span, amount = above_zero(seconds), above_zero(size)
+    parts.add_argument("--part-age", type=span, metavar="TIME", help=f"or at this age (default: {PART_S / 60:.0f}m)")
+    parts.add_argument("--quota", type=amount, metavar="BYTES", help="what all parts may take; the oldest are removed")
+    parts.add_argument("--keep-for", type=span, metavar="TIME", help="remove parts that ended so long ago")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -76,8 +83,7 @@ def run(args: argparse.Namespace) -> int:
             done = record_parts_until(stop, args.run_dir, args.output, limits, args.interval, progress, ids)
         else:
             done = record_until(stop, args.run_dir, args.output, args.interval, args.force, progress, ids)
-    for fault in done.faults:
-        say(f"kvscope: {fault}")
+    progress.say_faults(done)
     there = args.output.is_file() or args.output.is_dir()
     following = f"; next: {command()} report {shlex.quote(str(args.output))}" if there else ""
     say(f"{args.output}: {sentence(done)}{following}")
@@ -97,9 +103,17 @@ def limits_of(args: argparse.Namespace) -> Limits | None:
         return None
     if args.force:
         raise InputError("--force replaces a file; a folder of parts is gone on with, and nothing in it is replaced")
-    if args.quota is not None and args.quota < LEAST_QUOTA:
-        raise InputError(f"--quota {args.quota} is too small; give {LEAST_QUOTA // 10**6}MB or more")
+    _check(args.part_size, args.quota)
     return Limits(**wanted)
+
+
+def _check(part: int | None, quota: int | None) -> None:
+    if part is not None and part < LEAST_PART:
+        raise InputError(f"--part-size {part} is too small; give {LEAST_PART // 10**3}kB or more")
+    if quota is not None and quota < LEAST_QUOTA:
+        raise InputError(f"--quota {quota} is too small; give {LEAST_QUOTA // 10**6}MB or more")
+    if part is not None and quota is not None and quota < part:
+        raise InputError(f"--quota {quota} is less than one part of --part-size {part}; give more, or smaller parts")
 
 
 @contextmanager
@@ -129,8 +143,17 @@ class _Progress:
     def __init__(self, run_dir: Path) -> None:
         self._run_dir = run_dir
         self._next = 0.0
+        self._told = set[str]()
+
+    def say_faults(self, so_far: Recorded) -> None:
+        """Say each once, when it comes."""
+        for fault in so_far.faults:
+            if fault not in self._told:
+                self._told.add(fault)
+                say(f"kvscope: {fault}")
 
     def __call__(self, so_far: Recorded) -> None:
+        self.say_faults(so_far)
         if time.monotonic() < self._next:
             return
         self._next = time.monotonic() + EVERY_S
@@ -145,4 +168,5 @@ def sentence(done: Recorded) -> str:
     """Events, losses, size."""
     lost = f"{done.lost:,} overwritten before they were read" if done.lost else "none lost"
     processes = count(done.processes, "process", "processes")
-    return f"{count(done.events, 'event')} of {processes} in {done.seconds:.0f} s, {lost}, {shown(done.size_bytes)}"
+    told = f"{count(done.events, 'event')} of {processes} in {done.seconds:.0f} s, {lost}, {shown(done.size_bytes)}"
+    return f"{told}, {count(done.unremoved, 'part')} could not be removed" if done.unremoved else told

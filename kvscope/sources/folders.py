@@ -35,6 +35,8 @@ class Member:
         """Of a part that is gone, or holds nothing: the sentence that says so."""
         if self.part and not Path(self.path).exists():
             return f"{self.path} was removed before it was read; its events are missing"
+        if self.part and not Path(self.path).is_file():
+            return f"{self.path} is named as parts are and is no file; it is not read"
         if self.part and self.size < FILE_HEADER.size:
             return f"{self.path} holds nothing: whoever writes it has just begun, or was ended then"
         return ""

@@ -27,8 +27,9 @@ class Output:
         self._file = open(_opened(path, force), "wb")  # noqa: SIM115 - closed by __exit__
         # What standard output goes to is whoever sent it there's: nothing in it is replaced.
         self._is_file = str(path) != STDOUT and stat.S_ISREG(os.fstat(self._file.fileno()).st_mode)
-        self.size = 0
-        """Bytes written."""
+        self.size = self.unremoved = 0
+        """Bytes written; there are no parts to remove."""
+        self.faults: tuple[str, ...] = ()
         try:
             self._take()
         except BaseException:

@@ -39,7 +39,9 @@ class Recorded:
     living: int
     """Processes that have not ended."""
     faults: tuple[str, ...] = ()
-    """A sentence for each ring file that could not be read."""
+    """Sentences: ring files that could not be read, and what is in the way of parts."""
+    unremoved: int = 0
+    """Parts that should have been removed and could not be."""
 
 
 class Sink(Protocol):
@@ -48,6 +50,14 @@ class Sink(Protocol):
     @property
     def size(self) -> int:
         """Bytes written."""
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """Sentences on what is in the way, each once."""
+
+    @property
+    def unremoved(self) -> int:
+        """Parts that should have been removed and could not be."""
 
     def check(self) -> None:
         """InputError: what was written is not there any more."""
@@ -158,7 +168,8 @@ def _told(path: Path | str, work: _Work) -> Iterator[None]:
 
 def _so_far(tap: Tap, sink: Sink, begun: float) -> Recorded:
     seconds = time.monotonic() - begun
-    return Recorded(tap.events, tap.lost, tap.processes, sink.size, seconds, tap.living, tuple(tap.faults))
+    faults = (*tap.faults, *sink.faults)
+    return Recorded(tap.events, tap.lost, tap.processes, sink.size, seconds, tap.living, faults, sink.unremoved)
 
 
 def _failed(path: Path | str, error: OSError, tap: Tap | None) -> str:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -65,8 +66,11 @@ class Folder:
         self._lock = locked(path, f"another recording goes into {path} now; name another folder")
         self._recording, self._number = new_recording(), 0
         """Parts of this recording so far."""
-        self._kept = [_kept(each) for each in _parts_of(path)]
-        self._last = max((_number(each.path) for each in self._kept), default=0)
+        named = _parts_of(path)
+        self._kept = [_Kept(each, *found) for each in named if (found := _file(each))]
+        self._last = max(map(_number, named), default=0)
+        self._faults = dict.fromkeys(_strange(named))
+        self._stuck: list[_Kept] = []
         self._file: Output | None = None
         self._begun = 0.0
         self._written = 0
@@ -81,13 +85,21 @@ class Folder:
         """Parts that this recording has begun."""
         return self._number
 
+    @property
+    def unremoved(self) -> int:
+        """Parts that should have been removed and could not be."""
+        return len(self._stuck)
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """Sentences on what is in the way, each once."""
+        return tuple(self._faults)
+
     def begin(self) -> Writer:
         """End the part that is being written, if one is, and begin the next."""
         self._finish()
-        self._number, self._last = self._number + 1, self._last + 1
-        self._begun = self._wall()
-        stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(self._begun))
-        self._file = Output(self._path / f"part-{self._last:06}-{stamp}.kvs", force=False)
+        self._number, self._begun = self._number + 1, self._wall()
+        self._file = Output(self._free(), force=False)
         writer = Writer(self)
         writer.head(heading(self._recording, self._number))
         self.trim()
@@ -131,6 +143,15 @@ class Folder:
         finally:
             os.close(self._lock)
 
+    def _free(self) -> Path:
+        """The next part's place."""
+        stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(self._begun))
+        while True:
+            self._last += 1
+            path = self._path / f"part-{self._last:06}-{stamp}.kvs"
+            if not os.path.lexists(path):
+                return path
+
     def _finish(self) -> None:
         if self._file is None:
             return
@@ -140,16 +161,27 @@ class Folder:
         self._kept.append(_Kept(done.path, done.size, self._wall()))
 
     def _taken(self) -> int:
-        return sum(each.size for each in self._kept) + (self._file.size if self._file else 0)
+        there = sum(each.size for each in (*self._kept, *self._stuck))
+        return there + (self._file.size if self._file else 0)
 
     def _age(self) -> float:
         return self._wall() - self._kept[0].ended
 
     def _let_go(self) -> None:
-        self._kept.pop(0).path.unlink(missing_ok=True)
+        oldest = self._kept.pop(0)
+        try:
+            oldest.path.unlink(missing_ok=True)
+        except OSError as error:
+            if not self._stuck:
+                why = (error.strerror or str(error)).lower()
+                self._faults[
+                    f"{oldest.path} cannot be removed: {why}; it stays, and others are removed in its place"
+                ] = None
+            self._stuck.append(oldest)
 
 
 def _parts_of(path: Path) -> list[Path]:
+    """Everything that is named as parts are."""
     return sorted((each for each in path.iterdir() if NAME.fullmatch(each.name)), key=_number)
 
 
@@ -159,6 +191,18 @@ def _number(path: Path) -> int:
     return int(found[1])
 
 
-def _kept(path: Path) -> _Kept:
-    found = path.stat()
-    return _Kept(path, found.st_size, found.st_mtime)
+def _file(path: Path) -> tuple[int, float] | None:
+    """(size, when it was written last) of a file; None of anything else."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return None
+    return (found.st_size, found.st_mtime) if stat.S_ISREG(found.st_mode) else None
+
+
+def _strange(named: list[Path]) -> Iterator[str]:
+    """A sentence on what is named as a part is, and is no file."""
+    found = [each for each in named if _file(each) is None and os.path.lexists(each)]
+    if found:
+        more = f" (nor are {len(found) - 1} more)" if found[1:] else ""
+        yield f"{found[0]} is named as parts are and is no file{more}; it stays as it is"
