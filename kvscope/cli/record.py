@@ -17,8 +17,9 @@ from kvscope.cli.durations import seconds
 from kvscope.cli.ids_arguments import add_ids, wanted_ids
 from kvscope.cli.outcome import OK, say
 from kvscope.cli.positive import above_zero
-from kvscope.cli.sizes import shown, size
+from kvscope.cli.sizes import size
 from kvscope.cli.sources_arguments import add_run_dir
+from kvscope.model.amounts import in_bytes
 from kvscope.model.counting import count
 from kvscope.model.errors import InputError
 from kvscope.model.invocation import command
@@ -168,5 +169,5 @@ def sentence(done: Recorded) -> str:
     """Events, losses, size."""
     lost = f"{done.lost:,} overwritten before they were read" if done.lost else "none lost"
     processes = count(done.processes, "process", "processes")
-    told = f"{count(done.events, 'event')} of {processes} in {done.seconds:.0f} s, {lost}, {shown(done.size_bytes)}"
+    told = f"{count(done.events, 'event')} of {processes} in {done.seconds:.0f} s, {lost}, {in_bytes(done.size_bytes)}"
     return f"{told}, {count(done.unremoved, 'part')} could not be removed" if done.unremoved else told

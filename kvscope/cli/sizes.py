@@ -14,11 +14,3 @@ def size(text: str) -> int:
     if not found:
         raise argparse.ArgumentTypeError(f"{text!r} is no amount of bytes; write it like 64MB, 2GB or 512KiB")
     return round(float(found[1]) * _UNITS[found[2]])
-
-
-def shown(amount: int) -> str:
-    """For people: `12.3 kB`, `64 MB`, `2.5 GB`."""
-    for unit, factor in (("GB", 1e9), ("MB", 1e6)):
-        if amount >= 0.1 * factor:
-            return f"{amount / factor:.1f} {unit}"
-    return f"{amount / 1e3:.1f} kB"

@@ -17,6 +17,7 @@ from kvscope.probe.ids import Ids
 from kvscope.probe.reader import RingError, list_rings
 from kvscope.probe.tap import Tap
 from kvscope.sources.output import STDOUT, Output
+from kvscope.sources.remnant import remnant
 from kvscope.sources.rotation import Folder, Limits
 from kvscope.sources.standalone import Standalone, one_file
 
@@ -173,7 +174,9 @@ def _so_far(tap: Tap, sink: Sink, begun: float) -> Recorded:
 
 
 def _failed(path: Path | str, error: OSError, tap: Tap | None) -> str:
+    full = error.errno in _FULL
     reason = _FULL.get(error.errno or 0, (error.strerror or str(error)).lower())
-    kept = "; what was recorded until then can be read" if tap and tap.events else ""
-    do = "make room or name another file" if error.errno in _FULL else "name another file"
-    return f"cannot write {path}: {reason}{kept}; {do}"
+    left = remnant(Path(path)) if (full or tap) and str(path) != STDOUT else ""
+    do = "make room or name another file" if full else "name another file"
+    where = "standard output" if str(path) == STDOUT else path
+    return "; ".join(filter(None, (f"cannot write {where}: {reason}", left, do)))

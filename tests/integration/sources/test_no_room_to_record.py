@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -66,8 +67,8 @@ def said(ran: subprocess.CompletedProcess[str]) -> str:
 def test_a_full_disk_ends_a_file(rings: list[Recording], full: Ran, tmp_path: Path) -> None:
     ran = full(f"{RECORD} a.kvs")
     assert ran.returncode == 2
-    assert said(ran).startswith("kvscope: cannot write a.kvs: the disk is full")
-    assert "make room" in said(ran)
+    left = "a.kvs is left, 65.5 kB, and can be read up to the last whole block; make room or name another file"
+    assert said(ran) == f"kvscope: cannot write a.kvs: the disk is full; {left}"
     opened = open_sources([tmp_path / "kept" / "a.kvs"])
     assert 0 < len(opened.events) < 96_000
     assert any("was not ended" in note for note in opened.notes)
@@ -76,7 +77,11 @@ def test_a_full_disk_ends_a_file(rings: list[Recording], full: Ran, tmp_path: Pa
 def test_a_full_disk_ends_a_folder_of_parts(rings: list[Recording], full: Ran, tmp_path: Path) -> None:
     ran = full(f"{RECORD} parts --part-size 20kB")
     assert ran.returncode == 2
-    assert said(ran).startswith("kvscope: cannot write parts: the disk is full")
+    assert re.fullmatch(
+        r"kvscope: cannot write parts: the disk is full; \d parts in parts are left, \d\d\.\d kB, and can be read"
+        r" up to the last whole block; make room or name another file",
+        said(ran),
+    )
     opened = open_sources([tmp_path / "kept" / "parts"])
     assert 0 < len(opened.events) < 96_000
 
@@ -90,8 +95,15 @@ def test_a_quota_within_a_small_disk_goes_on(run_dir: Path, rings: list[Recordin
 def test_a_full_disk_ends_a_dump(rings: list[Recording], full: Ran, tmp_path: Path) -> None:
     ran = full("dump -o a.kvs")
     assert ran.returncode == 2
-    assert said(ran).startswith("kvscope: cannot write a.kvs: the disk is full")
+    assert "the disk is full; a.kvs is left, 65.5 kB, and can be read up to the last whole block; make" in said(ran)
     assert len(open_sources([tmp_path / "kept" / "a.kvs"]).events) > 0
+
+
+@pytest.mark.parametrize("words", [f"{RECORD} a.kvs", "dump -o a.kvs"])
+def test_a_disk_without_room_for_any_event_is_said(rings: list[Recording], full: Ran, words: str) -> None:
+    ran = full(words, "size=4k")
+    assert ran.returncode == 2
+    assert "the disk is full; a.kvs is left, 4.1 kB, with no event to read; make room" in said(ran)
 
 
 @pytest.mark.parametrize(
