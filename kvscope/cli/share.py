@@ -15,6 +15,7 @@ from kvscope.cli.endings import ended_by_signals
 from kvscope.cli.outcome import OK, say
 from kvscope.cli.sources_arguments import named
 from kvscope.cli.tables import plain
+from kvscope.model.amounts import in_bytes
 from kvscope.model.errors import InputError
 from kvscope.model.invocation import command
 from kvscope.probe.ids import HASH, MODES, IdsError, read_key
@@ -68,9 +69,9 @@ def run(args: argparse.Namespace) -> int:
     print("\nWhat could still tell whose it is:")
     for warning in warnings(shared):
         print(f"  {warning}")
-    for note in shared.notes:
+    for note in (*shared.notes, *_left_out(args)):
         say(f"kvscope: {note}")
-    say(f"{args.output}: {shared.size / 1e6:.1f} MB; next: {command()} report {shlex.quote(args.output)}")
+    say(f"{args.output}: {in_bytes(shared.size)}; next: {command()} report {shlex.quote(args.output)}")
     return OK
 
 
@@ -91,6 +92,13 @@ def _shared(args: argparse.Namespace, wishes: Wishes) -> Shared:
     if args.stacks:
         return share_folder(args.files, _output(args.output), wishes, _Progress())
     return share(args.files, _output(args.output), wishes, args.force, _Progress())
+
+
+def _left_out(args: argparse.Namespace) -> Iterator[str]:
+    from kvscope.sharing.folder import stacks_in
+
+    if not args.stacks and (found := stacks_in(args.files)):
+        yield f"{', '.join(map(str, found))} was left out; --stacks shares it, too"
 
 
 def _secret(key_file: str | None) -> bytes | None:

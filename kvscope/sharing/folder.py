@@ -20,7 +20,7 @@ def share_folder(
 ) -> Shared:
     """As `share`, into a folder, with the one stacks.jsonl that lies in the folders named. InputError: there is none,
     or several, `folder` is there, or as for `share`."""
-    stacks = _stacks_in(paths)
+    stacks = _the_stacks(paths)
     if folder.exists():
         raise InputError(f"{folder} is there already; with --stacks a new folder is made, so name another")
     try:
@@ -47,8 +47,13 @@ def _add(shared: Shared, source: Path, path: Path) -> None:
         shared.notes += (f"{stacks.dropped:,} lines of {source} were left out: notes, and samples of no use",)
 
 
-def _stacks_in(paths: Sequence[Path | str]) -> Path:
-    found = [Path(path) / FILE for path in paths if (Path(path) / FILE).is_file()]
+def stacks_in(paths: Sequence[Path | str]) -> list[Path]:
+    """The files of stacks that lie in the folders named."""
+    return [Path(path) / FILE for path in paths if (Path(path) / FILE).is_file()]
+
+
+def _the_stacks(paths: Sequence[Path | str]) -> Path:
+    found = stacks_in(paths)
     if len(found) != 1:
         many = "none" if not found else f"{len(found)}"
         raise InputError(f"--stacks takes one folder with a {FILE}, and {many} was named: `kvscope profile` makes one")

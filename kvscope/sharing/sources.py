@@ -12,9 +12,14 @@ from typing import BinaryIO, cast
 from kvscope.model.errors import InputError
 from kvscope.probe.layout import RECORD_BYTES
 from kvscope.probe.recording import EndPart, Frames, Part, ProcessPart, RecordingError, RecordsPart, unpacked
-from kvscope.sources.folders import PARTS, Member, members
-from kvscope.sources.opening import is_recording
+from kvscope.sources.folders import PARTS, RINGS, Member, members
+from kvscope.sources.opening import PARQUET_MAGIC, RING_MAGIC, is_recording
+from kvscope.sources.parquet.manifest import is_export
 from kvscope.sources.recording import Holding, faults, refused
+from kvscope.sources.routers.reading import begins_as_log, router_log
+
+INSTEAD = "only recordings can be shared, so name the recording that goes with it"
+RINGS_INSTEAD = "only recordings can be shared: `kvscope dump -o FILE` makes one of rings"
 
 
 class Source:
@@ -27,10 +32,7 @@ class Source:
             found = os.fstat(file.fileno())
             if not stat.S_ISREG(found.st_mode):
                 raise InputError(f"{path} is read twice, so it has to be a file; save it to one first")
-            if not is_recording(file, path):
-                raise InputError(
-                    f"{path} is JSON lines; only recordings can be shared: `kvscope record -o FILE` makes one"
-                )
+            _check_kind(file, path)
             self.size = found.st_size
             self._frames(file)
         self.orphans = 0
@@ -75,6 +77,19 @@ class Source:
                 yield part
 
 
+def _check_kind(file: io.BufferedReader, path: str) -> None:
+    """InputError: what lies there is no recording."""
+    start = file.peek(len(RING_MAGIC))[: len(RING_MAGIC)]
+    if start.startswith(PARQUET_MAGIC):
+        raise InputError(f"{path} is a table of a Parquet export; {INSTEAD}")
+    if start == RING_MAGIC:
+        raise InputError(f"{path} is one process's ring file; {RINGS_INSTEAD}")
+    if begins_as_log(file) or router_log(file, path) is not None:
+        raise InputError(f"{path} is what a router wrote, with its request ids and addresses; {INSTEAD}")
+    if not is_recording(file, path):
+        raise InputError(f"{path} is JSON lines; {INSTEAD}")
+
+
 class _UpTo:
     """The first bytes of a file."""
 
@@ -106,6 +121,10 @@ def _source(member: Member) -> Source:
     if member.path == "-":
         raise InputError("a recording that is shared is read twice, so it has to be a file; save it to one first")
     if Path(member.path).is_dir():
+        if is_export(Path(member.path)):
+            raise InputError(f"{member.path} is a Parquet export; {INSTEAD}")
+        if any(Path(member.path).glob(RINGS)):
+            raise InputError(f"{member.path} holds rings; {RINGS_INSTEAD}")
         raise InputError(f"{member.path} holds no recording ({PARTS}); `kvscope record -o FILE` makes one")
     if member.why_empty:
         raise InputError(member.why_empty)

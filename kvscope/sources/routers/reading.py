@@ -40,8 +40,18 @@ def router_log(file: io.BufferedReader, name: str) -> RouterLog | None:
     return log
 
 
+def begins_as_log(file: io.BufferedReader) -> bool:
+    """Whether it begins, unpacked, as routers' files do, whatever is in it."""
+    start = _start(file)
+    return bool(_DYNAMO.match(start) or _SPANS.match(start))
+
+
+def _start(file: io.BufferedReader) -> bytes:
+    return file.peek(START)[:START].removeprefix(codecs.BOM_UTF8).lstrip()
+
+
 def _read(file: io.BufferedReader, name: str) -> RouterLog | None:
-    start = file.peek(START)[:START].removeprefix(codecs.BOM_UTF8).lstrip()
+    start = _start(file)
     if _DYNAMO.match(start):
         broken: list[str] = []
         log = dynamo_log(_lines(file, name, broken), name)

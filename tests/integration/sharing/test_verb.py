@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import resource
@@ -15,6 +16,7 @@ import pytest
 
 from kvscope.probe.recording import HeadPart, parts
 from kvscope.sources import open_sources
+from kvscope.sources.opening import RING_MAGIC
 
 REAL = Path("docs/pictures/push-early.kvs").resolve()
 
@@ -110,6 +112,7 @@ def test_a_folder_of_parts_becomes_one(tmp_path: Path) -> None:
     assert done.returncode == 0
     assert "part-000002.kvs holds nothing" in done.stderr
     assert "part-000003.kvs is neither a recording nor JSON lines" in done.stderr
+    assert f"{folder / 'stacks.jsonl'} was left out; --stacks shares it, too" in done.stderr
     assert len(open_sources([tmp_path / "out.kvs"]).events) == len(open_sources([REAL]).events)
 
 
@@ -143,7 +146,15 @@ def test_what_cannot_be_read_is_one_sentence(tmp_path: Path) -> None:
     empty.touch()
     text.write_text("not a recording")
     os.mkfifo(pipe)
-    (tmp_path / "rings").mkdir()
+    (tmp_path / "empty-folder").mkdir()
+    for name in ("tables", "rings"):
+        (tmp_path / name).mkdir()
+    for name in ("export.json", "events.parquet"):
+        (tmp_path / "tables" / name).write_bytes(b"PAR1" * 10)
+    (tmp_path / "rings" / "1.ring").write_bytes(RING_MAGIC * 100)
+    (tmp_path / "dynamo").write_text('{"schema": "dynamo.request.trace.v1"}\n')
+    (tmp_path / "dynamo.gz").write_bytes(gzip.compress((tmp_path / "dynamo").read_bytes()))
+    (tmp_path / "llmd").write_text('{"resourceSpans": []}\n')
     for path, reason in (
         (tmp_path / "none.kvs", "there is no"),
         (lines, "is JSON lines; only recordings can be shared"),
@@ -151,7 +162,14 @@ def test_what_cannot_be_read_is_one_sentence(tmp_path: Path) -> None:
         (text, "is neither a recording nor JSON lines"),
         (pipe, "has to be a file"),
         ("-", "has to be a file"),
-        (tmp_path / "rings", "holds no recording"),
+        (tmp_path / "empty-folder", "holds no recording"),
+        (tmp_path / "tables", "is a Parquet export; only recordings can be shared"),
+        (tmp_path / "tables" / "events.parquet", "is a table of a Parquet export; only recordings can be shared"),
+        (tmp_path / "rings", "holds rings; only recordings can be shared: `kvscope dump -o FILE` makes one"),
+        (tmp_path / "rings" / "1.ring", "is one process's ring file; only recordings can be shared: `kvscope dump"),
+        (tmp_path / "dynamo", "is what a router wrote"),
+        (tmp_path / "dynamo.gz", "is what a router wrote"),
+        (tmp_path / "llmd", "is what a router wrote"),
     ):
         refused(share(path, "-o", out, timeout=60), reason)
         assert not out.exists()
