@@ -31,18 +31,25 @@ class Folder:
         if self.path.exists() and not self.path.is_dir():
             raise InputError(f"{self.path} is a file; Parquet files go into a folder: name another place")
         try:
-            ours = {beside(self.path / name).name for name in (FILE, *(table.file for table in TABLES))}
             if self.path.is_dir():
-                if not force and {each.name for each in self.path.iterdir()} - ours:
-                    raise InputError(
-                        f"{self.path} is there already, and something is in it; name another folder,"
-                        " or add --force to replace an export"
-                    )
+                self._look_into(force)
                 return False
             self.path.mkdir()
             return True
         except OSError as error:
             raise refused(str(self.path), error) from None
+
+    def _look_into(self, force: bool) -> None:
+        """InputError: something is in it that is no earlier export's, or is one and is not to be replaced."""
+        names = {FILE, *(table.file for table in TABLES)}
+        there = {each.name for each in self.path.iterdir()} - {beside(self.path / name).name for name in names}
+        others = sorted(there - names)
+        if others:
+            more = f" and {len(others) - 1:,} more" if others[1:] else ""
+            what = f"holds {others[0]}{more}, which no export made"
+            raise InputError(f"{self.path} {what}: tables go into a folder of their own; name another")
+        if there and not force:
+            raise InputError(f"{self.path} holds an export already; name another folder, or add --force to replace it")
 
     def file(self, name: str) -> Making:
         """A file of the folder, to be written."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from kvscope.export.jsonl import ToFile
 from kvscope.export.passage import Part
 from kvscope.export.perfetto.trace import Trace
+from kvscope.model.amounts import in_bytes
 from kvscope.model.counting import count
 from kvscope.stacks.reading import Stacks
 
@@ -36,7 +37,7 @@ class PerfettoSink:
         self._file.finish()
         held = f"{count(trace.requests, 'request')} and {count(trace.events, 'event')}"
         held += f", {count(trace.samples, 'sampled stack')}" if trace.samples else ""
-        said = f"{held} {self._file.name}, {self._size / 1e6:,.1f} MB"
+        said = f"{held} {self._file.name}, {in_bytes(self._size)}"
         if trace.packets > COMFORTABLE:
             return f"{said}; {count(trace.packets, 'packet')} are a lot for the page: cut it with --from and --to"
         return f"{said}; open it at https://ui.perfetto.dev"

@@ -121,24 +121,42 @@ def test_one_table_alone_is_no_source(tmp_path: Path) -> None:
             opened()
 
 
-@pytest.mark.parametrize("content", ["file", "export"])
-def test_what_is_there_is_kept_unless_told_otherwise(tmp_path: Path, content: str) -> None:
-    folder = tmp_path / "there"
-    if content == "export":
-        tables(folder, PICTURES / "pull.kvs")
-    else:
-        folder.mkdir()
-        (folder / "mine.txt").write_text("mine")
-    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+def _held(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_an_export_is_kept_unless_told_otherwise(tmp_path: Path) -> None:
+    folder = tables(tmp_path / "there", PICTURES / "pull.kvs")
+    before = _held(folder)
     done = ran(EARLY, "--parquet", folder)
     assert done.returncode == 2
-    assert "is there already" in done.stderr
+    assert "holds an export already; name another folder, or add --force to replace it" in done.stderr
     one_sentence(done.stderr)
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert _held(folder) == before
     assert ran(EARLY, "--parquet", folder, "--force").returncode == 0
     assert report(folder) == report(EARLY)
-    assert {path.name for path in folder.iterdir()} == NAMES | before.keys()
-    assert content == "export" or (folder / "mine.txt").read_text() == "mine"
+    assert {path.name for path in folder.iterdir()} == NAMES
+
+
+@pytest.mark.parametrize("words", [(), ("--force",)], ids=["", "force"])
+@pytest.mark.parametrize("export_too", [False, True])
+def test_a_folder_with_other_things_is_never_written_to(
+    tmp_path: Path, words: tuple[str, ...], export_too: bool
+) -> None:
+    folder = tmp_path / "home"
+    folder.mkdir()
+    if export_too:
+        tables(folder, PICTURES / "pull.kvs")
+    for name in (".profile", "mine.txt"):
+        (folder / name).write_text("mine")
+    before = _held(folder)
+    done = ran(EARLY, "--parquet", folder, *words)
+    assert done.returncode == 2
+    assert (
+        f"{folder} holds .profile and 1 more, which no export made: tables go into a folder of their own" in done.stderr
+    )
+    one_sentence(done.stderr)
+    assert _held(folder) == before
 
 
 def test_an_empty_folder_is_used_and_a_file_is_not(tmp_path: Path) -> None:

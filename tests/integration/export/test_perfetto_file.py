@@ -66,6 +66,14 @@ def test_a_stretch(tmp_path: Path) -> None:
     assert 500 < whole(out) < 5_000
 
 
+def test_a_small_file_is_told_in_a_unit_that_says_something(tmp_path: Path) -> None:
+    out = tmp_path / "x.pftrace"
+    done = run(REAL, "--perfetto", out, "--from", "20s", "--to", "20050ms")
+    assert done.returncode == 0
+    assert out.stat().st_size < 100_000
+    assert f", {out.stat().st_size} bytes; " in done.stderr
+
+
 def test_what_is_there_stays_unless_forced(tmp_path: Path) -> None:
     out = tmp_path / "x.pftrace"
     out.write_text("mine")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 
 import pytest
 
@@ -30,6 +31,6 @@ def test_an_amount_is_told_in_a_unit_that_says_something(amount: int, told: str)
 
 
 @pytest.mark.parametrize(("read", "text"), [(size, "0"), (size, "0.2"), (seconds, "0s"), (seconds, "0")])
-def test_a_limit_of_nothing_is_refused(read: object, text: str) -> None:
+def test_a_limit_of_nothing_is_refused(read: Callable[[str], float], text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match=f"'{text}' leaves nothing"):
-        above_zero(read)(text)  # type: ignore[type-var]
+        above_zero(read)(text)
