@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,8 @@ HELP = "write a recording in a format that other tools open"
 EVERY_S = 1.0
 """Between two lines of progress."""
 SECOND = 1_000_000_000
+NOT_ALL = 1
+"""The exit code where a collector took spans and threw some of them away."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -62,7 +64,7 @@ def _add_otlp(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Go through the recording once, into every format that was asked for."""
+    """Go through the recording once, into every format that was asked for. 1: a collector threw spans away."""
     from kvscope.export.passage import export, passage
     from kvscope.sources.past import open_past
     from kvscope.sources.sidebyside import side_by_side
@@ -70,20 +72,34 @@ def run(args: argparse.Namespace) -> int:
     wanted = list(_wanted(args))
     if not wanted:
         raise InputError("no format was named; `kvscope export --help` lists them")
+    made: list[Sink] = []
     past = side_by_side(open_past(args.files, _Progress("reading")))
     try:
         begin = past.begin + round((args.begin or 0) * SECOND) if args.begin is not None else None
         end = past.begin + round(args.end * SECOND) if args.end is not None else None
         _checked(args, past.begin, past.end)
         with ended_by_signals():
-            sentences = export(passage(past, begin, end, _Progress("writing")), (make() for make in wanted))
+            sentences = export(passage(past, begin, end, _Progress("writing")), _kept(wanted, made))
         for sentence in sentences:
             say(sentence)
         for note in past.notes:
             say(f"kvscope: {note}")
     finally:
         past.close()
-    return OK
+    return NOT_ALL if args.otlp and _threw_away(made) else OK
+
+
+def _kept(wanted: Iterable[Callable[[], Sink]], made: list[Sink]) -> Iterator[Sink]:
+    """Make each when it is asked for, and keep it in `made`."""
+    for make in wanted:
+        made.append(make())
+        yield made[-1]
+
+
+def _threw_away(made: Iterable[Sink]) -> bool:
+    from kvscope.export.otlp.sink import OtlpSink
+
+    return any(isinstance(sink, OtlpSink) and sink.rejected for sink in made)
 
 
 def _wanted(args: argparse.Namespace) -> Iterator[Callable[[], Sink]]:

@@ -28,6 +28,11 @@ class ToCollector:
         self._delivery = Delivery(endpoint, told)
         self.name = f"sent to {endpoint.url}"
 
+    @property
+    def rejected(self) -> int:
+        """As `Carrier` has it."""
+        return self._delivery.rejected
+
     def carry(self, message: ExportTraceServiceRequest) -> None:
         """As `Carrier` has it."""
         self._delivery.send(message.SerializeToString())
@@ -37,7 +42,7 @@ class ToCollector:
         self.abandon()
         delivery = self._delivery
         if not delivery.rejected:
-            return ""
+            return f"it says: {delivery.objection}" if delivery.objection else ""
         said = f": {delivery.objection}" if delivery.objection else ""
         return f"it threw {count(delivery.rejected, 'span')} away{said}"
 
@@ -48,6 +53,8 @@ class ToCollector:
 
 class ToFile:
     """A line per batch, as collectors' file exporters write and their file receivers read."""
+
+    rejected = 0
 
     def __init__(self, path: Path, force: bool) -> None:
         """InputError: it is there (and not `force`), or cannot be written."""

@@ -125,7 +125,7 @@ class Delivery:
         except DecodeError:
             raise InputError(f"{self.endpoint.url} answers, but not as a collector of traces does") from None
         self.rejected += told.partial_success.rejected_spans
-        self.objection = told.partial_success.error_message or self.objection
+        self.objection = _shown(told.partial_success.error_message) or self.objection
 
 
 def _after(headers: Message) -> float:
@@ -136,8 +136,12 @@ def _after(headers: Message) -> float:
 
 def _words(text: bytes) -> str:
     """What it says about it, if that can be shown."""
-    words = " ".join("".join(char if char.isprintable() else " " for char in text.decode(errors="ignore")).split())
-    return f": {words[:SHOWN]}" if words else ""
+    words = _shown(text.decode(errors="ignore"))
+    return f": {words}" if words else ""
+
+
+def _shown(text: str) -> str:
+    return " ".join("".join(char if char.isprintable() else " " for char in text).split())[:SHOWN]
 
 
 def _reason(error: Exception) -> str:

@@ -28,6 +28,10 @@ class Carrier(Protocol):
     name: str
     """The place, for a person."""
 
+    @property
+    def rejected(self) -> int:
+        """Spans that arrived there and were thrown away."""
+
     def carry(self, message: ExportTraceServiceRequest) -> None:
         """InputError, OSError: it cannot."""
 
@@ -46,6 +50,11 @@ class OtlpSink:
         self._clock, self._contexts = WallClock(), Contexts()
         self._trees, self._gathered = Trees(self._clock, self._contexts), Gathered()
         self._arrived = 0
+
+    @property
+    def rejected(self) -> int:
+        """Spans that arrived and were thrown away."""
+        return self._carrier.rejected
 
     def take(self, part: Part) -> None:
         """As `Sink` has it."""

@@ -115,10 +115,17 @@ def test_something_else_listens_there(collector: Collector, said: list[str]) -> 
 
 
 def test_spans_that_the_collector_throws_away_are_counted(collector: Collector, said: list[str]) -> None:
-    collector.answers.extend([partly(3, "too old"), Answer(), partly(4, "too old")])
-    assert export(collector.url) == 0
+    collector.answers.extend([partly(3, "too old"), Answer(), partly(4, "too\n old")])
+    assert export(collector.url) == 1
     (line,) = said
     assert line.endswith("; it threw 7 spans away: too old")
+
+
+def test_what_a_collector_says_that_threw_nothing_away_is_told(collector: Collector, said: list[str]) -> None:
+    collector.answers.extend([partly(0, "use gzip")])
+    assert export(collector.url) == 0
+    (line,) = said
+    assert line.endswith("; it says: use gzip")
 
 
 def test_headers_and_path_are_those_that_were_named(collector: Collector) -> None:
