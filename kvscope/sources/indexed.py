@@ -36,7 +36,7 @@ from kvscope.probe.recording import (
 from kvscope.sources.bytime import Spans, reaches_of, text_keys
 from kvscope.sources.gathering import without_twins
 from kvscope.sources.lifetimes import ALWAYS, NEVER, Lifetimes
-from kvscope.sources.recording import Holding, faults, refused
+from kvscope.sources.recording import Holding, faults, refused, rounded
 from kvscope.sources.records import Rows, chosen, records, texts_of, to_rows, unpacked_records
 
 PART = np.dtype(
@@ -68,7 +68,7 @@ class Index:
             frames = Frames(file)
         except RecordingError as error:
             raise refused(name, error) from None
-        scan = _Scan(self, len(self.files))
+        scan = _Scan(self, len(self.files), name)
         for frame in frames:
             scan.take(frame)
             told(frames.read)
@@ -114,8 +114,8 @@ class Index:
 class _Scan:
     """One file's parts, as they come."""
 
-    def __init__(self, index: Index, file: int) -> None:
-        self._index, self._file = index, file
+    def __init__(self, index: Index, file: int, name: str) -> None:
+        self._index, self._file, self._name = index, file, name
         self._numbers: dict[int, int] = {}
         """process in the file -> in the index"""
         self._latest = ALWAYS
@@ -150,6 +150,7 @@ class _Scan:
         """What it says of processes holds from its beginning on, unless a later one says otherwise."""
         recording, number = (part.info.get(name, f"file {self._file}") for name in ("recording", "part"))
         self._index.lives.file(self._file, str(recording), str(number))
+        self._index.notes += rounded(self._name, part.info)
         begun = part.info.get("monotonic_ns")
         if isinstance(begun, int) and ALWAYS < begun < NEVER:
             self._latest = max(self._latest, begun)

@@ -17,6 +17,7 @@ import pytest
 from kvscope.probe.recording import HeadPart, parts
 from kvscope.sources import open_sources
 from kvscope.sources.opening import RING_MAGIC
+from kvscope.sources.past import open_past
 
 REAL = Path("docs/pictures/push-early.kvs").resolve()
 
@@ -241,4 +242,11 @@ def test_readers_say_that_sizes_are_rounded(tmp_path: Path) -> None:
     with open(out, "rb") as file:
         (head,) = [part.info for part in parts(file) if isinstance(part, HeadPart)]
     assert head["shared"] == "rounded"
-    assert any("sizes in it" in note for note in open_sources([out]).notes)
+    said = f"{out} was shared: sizes in it (tokens, blocks, bytes, descriptors) are rounded, by a ninth at most"
+    assert open_sources([out]).notes == (said,)
+    past = open_past([out], lambda share: None)
+    past.close()
+    assert past.notes == (said,)
+    command = [sys.executable, "-m", "kvscope", "export", out, "--perfetto", tmp_path / "out.pftrace"]
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=True)
+    assert done.stderr.splitlines()[-1] == f"kvscope: {said}"
