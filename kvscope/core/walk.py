@@ -17,8 +17,9 @@ from kvscope.model.shapes import SHAPE_CODE
 from kvscope.model.stages import STAGES
 from kvscope.probe.vocabulary import UNKNOWN
 
-# Stamped when a call returned, while what follows may have begun inside the call: not a violation.
-_LATE_STAMP = np.isin(np.arange(len(NODES)), (NODE["posted"], NODE["P.posted"]))
+# No violation: what is stamped when a call returned, while what follows may have begun inside the call; and the origin,
+# which is the earliest arrival that is known, and lies late where the first ones are not.
+_LATE_STAMP = np.isin(np.arange(len(NODES)), (ORIGIN, NODE["posted"], NODE["P.posted"]))
 _NUMBERS = np.arange(len(NODES), dtype=np.int8)[:, None]
 _NEVER = np.iinfo(np.int64).max
 

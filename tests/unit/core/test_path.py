@@ -252,3 +252,12 @@ def test_a_span_that_ends_before_it_begins_is_not_known() -> None:
     parts = splits.dispatch_parts[0]
     assert parts[0] >= 0
     assert parts[1] == UNKNOWN
+
+
+def test_moments_that_were_not_recorded_are_no_disorder() -> None:
+    """As after a recorder was killed: the first arrivals are missing, and the earliest one known lies late."""
+    there = [item for item in push_sequential() if item["leg"] == "decode" or item["t"] >= 105 * MS]
+    splits = split(events_of(there))
+    assert splits[0].state == State.INCOMPLETE
+    assert splits.tally.order_violations == 0
+    assert "order_violation" not in splits[0].marks
