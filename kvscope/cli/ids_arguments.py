@@ -10,7 +10,7 @@ from kvscope.model.errors import InputError
 from kvscope.probe.ids import KEEP, MODES, Ids, IdsError, ids_of
 
 
-def add_ids(parser: argparse.ArgumentParser) -> None:
+def add_ids(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
     """--ids and --ids-key."""
     parser.add_argument(
         "--ids",

@@ -10,18 +10,25 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
-from kvscope.incidents.account import Cause, Span, cause_by_hand, cause_of
-from kvscope.incidents.folder import Folder
+from kvscope.incidents.account import Cause, Span, cause_by_hand, cause_of, utc
+from kvscope.incidents.folder import Folder, reason_of
 from kvscope.incidents.judging import Judge
 from kvscope.incidents.memory import SECOND, Memory
 from kvscope.incidents.saving import Sample, Saving
 from kvscope.incidents.triggers import Trigger
+from kvscope.incidents.watching import Watch
 from kvscope.live.feed import Batch
+from kvscope.model.errors import InputError
 from kvscope.model.splits import Splits
+from kvscope.probe.ids import Ids
 from kvscope.sources.records import Rows
 from kvscope.sources.rings import RingReading, Told
 
 BEFORE_S, AFTER_S, PAUSE_S = 60.0, 30.0, 600.0
+AGAIN_S = 10.0
+"""From an incident that could not be saved to the next that a trigger may begin, as long as nothing has changed."""
+BEGIN_S = 2.0
+"""How long who asks for an incident waits to hear whether it can be saved."""
 OUTCOMES = ("saved", "joined", "suppressed", "failed")
 """What can become of a trigger that is set off: it begins an incident, falls into one, comes too soon after one. And of
 an incident: it cannot be saved, or not whole."""
@@ -36,6 +43,17 @@ class Plan:
     after_s: float = AFTER_S
     pause_s: float = PAUSE_S
     """From one incident to the next that a trigger may begin. What people ask for is saved all the same."""
+    ids: Ids | None = None
+    """How request ids are written; None: as they are."""
+
+
+@dataclass(frozen=True)
+class _Taken:
+    """What became of a cause."""
+
+    outcome: str
+    saving: Saving | None = None
+    reason: str = ""
 
 
 class Source(Protocol):
@@ -58,11 +76,12 @@ class Flight:
         sample: Sample | None = None,
     ) -> None:
         self._memory, self._folder, self._plan, self._say, self._sample = memory, folder, plan, say, sample
+        self._watch = Watch(folder, say)
         self._judge = Judge(plan.triggers, time.monotonic_ns(), memory.text)
         self._asked = queue.SimpleQueue[str]()
         self._turn = threading.Lock()
         self._saving: list[Saving] = []
-        self._quiet_until = 0
+        self._quiet_until = self._failed_at = 0
         self._suppressed = 0
         """Since the last incident."""
         self._counts: Counter[str] = Counter(dict.fromkeys(OUTCOMES, 0))
@@ -73,20 +92,21 @@ class Flight:
 
     @property
     def fault(self) -> str:
-        """What keeps it from keeping anything; empty where nothing does."""
-        return self.source.fault if self.source else ""
+        """What keeps it from keeping anything, or from saving it; empty where nothing does."""
+        return (self.source.fault if self.source else "") or self._watch.fault
 
     @property
     def counts(self) -> Mapping[str, int]:
         """outcome -> how many times"""
         with self._turn:
-            failing = sum(saving.failed for saving in self._saving)
+            failing = sum(bool(saving.failed) for saving in self._saving)
             return {**self._counts, "failed": self._counts["failed"] + failing}
 
     @property
     def told(self) -> dict[str, Any]:
         """What there is to say of it."""
-        return {"holds": asdict(self._memory.held), "incidents": self.counts, "folder": str(self._folder.path)}
+        fault = {"fault": self._watch.fault}
+        return {"holds": asdict(self._memory.held), "incidents": self.counts, "folder": str(self._folder.path)} | fault
 
     def add(self, process: int, records: Rows, texts: Told) -> None:
         """What a process wrote since it was read last."""
@@ -108,7 +128,8 @@ class Flight:
 
     def _set_off(self, batch: Batch, over: Sequence[Splits], answered: Splits, waiting: Splits) -> list[Cause]:
         try:
-            return [cause_of(fired) for fired in self._judge.judged(batch.events, over, answered, waiting, batch.now)]
+            fired = self._judge.judged(batch.events, over, answered, waiting, batch.now)
+            return [cause_of(each, self._plan.ids) for each in fired]
         except Exception as error:  # noqa: BLE001 - whoever reads for it reads for others, too, and has to go on
             if not self._broken:
                 self._broken = True
@@ -121,53 +142,79 @@ class Flight:
         self._asked.put(name)
 
     def ask(self, how: str, reason: str) -> dict[str, Any]:
-        """Somebody asks for an incident; what becomes of it."""
-        outcome, path = self._take(cause_by_hand(how, reason, time.monotonic_ns()))
-        return {"outcome": outcome, "folder": path}
+        """Somebody asks for an incident: whether it is `begun`, where, and until when it is saved; or which one it has
+        `joined`; or that it `failed`, and why."""
+        taken = self._take(cause_by_hand(how, reason, time.monotonic_ns()))
+        saving = taken.saving
+        if saving is None:
+            return {"outcome": "failed", "reason": taken.reason}
+        if taken.outcome == "joined":
+            return {"outcome": "joined", "folder": str(saving.path)}
+        if not saving.begun(BEGIN_S):
+            return {"outcome": "failed", "reason": f"cannot save into {self._folder.path}: {saving.failed}"}
+        return {"outcome": "begun", "folder": str(saving.path), "until": utc(saving.until)}
 
     def close(self) -> None:
         """Reading has ended: end what is being saved."""
+        self._watch.close()
         self._memory.seal(self._readings, time.monotonic_ns())
         for saving in self._saving:
             saving.close()
         self._folder.close()
 
-    def _take(self, cause: Cause) -> tuple[str, str]:
-        """(outcome, folder)"""
+    def _take(self, cause: Cause) -> _Taken:
         with self._turn:
-            outcome, path = self._judged(cause)
-            self._counts[outcome] += 1
-            return outcome, path
+            taken = self._judged(cause)
+            self._counts[taken.outcome] += 1
+            return taken
 
-    def _judged(self, cause: Cause) -> tuple[str, str]:
-        done = [saving for saving in self._saving if saving.over]
-        self._saving = [saving for saving in self._saving if not saving.over]
-        self._counts["failed"] += sum(saving.failed for saving in done)
+    def _judged(self, cause: Cause) -> _Taken:
+        self._settle()
         for saving in self._saving:
             if saving.take(cause):
-                return "joined", str(saving.path)
-        if not cause.by_hand and cause.at < self._quiet_until:
+                return _Taken("joined", saving)
+        if not cause.by_hand and cause.at < self._quiet():
             self._suppressed += 1
-            return "suppressed", ""
-        if not cause.by_hand:
+            return _Taken("suppressed")
+        taken = self._begin(cause)
+        if taken.saving is None:
+            self._failed_at = cause.at
+        elif not cause.by_hand:
             self._quiet_until = cause.at + round(self._plan.pause_s * SECOND)
-        return self._begin(cause)
+        return taken
 
-    def _begin(self, cause: Cause) -> tuple[str, str]:
-        plan = self._plan
-        begin, end = cause.origin - round(plan.before_s * SECOND), cause.at + round(plan.after_s * SECOND)
-        span = Span(plan.before_s, plan.after_s, begin, end)
-        told = {"suppressed_before": self._suppressed}
+    def _quiet(self) -> int:
+        """Until when triggers begin nothing."""
+        failing = self._failed_at and self._watch.fault
+        return max(self._quiet_until, self._failed_at + round(AGAIN_S * SECOND) if failing else 0)
+
+    def _settle(self) -> None:
+        """Let go of what is over. What could not be saved uses up no pause."""
+        done = [saving for saving in self._saving if saving.over]
+        self._saving = [saving for saving in self._saving if not saving.over]
+        for saving in done:
+            self._counts["failed"] += bool(saving.failed)
+            if not saving.ended:
+                self._failed_at = saving.cause.at
+                self._quiet_until = self._quiet_until if saving.cause.by_hand else 0
+
+    def _begin(self, cause: Cause) -> _Taken:
+        plan, told = self._plan, {"suppressed_before": self._suppressed}
+        span = Span.around(cause, plan.before_s, plan.after_s)
+        into, watch = self._folder, self._watch
         try:
-            saving = Saving(cause, span, self._memory, self._folder, self._say, self._sample, **told)
-        except OSError as error:
-            self._say(f"kvscope: cannot save into {self._folder.path}: {(error.strerror or str(error)).lower()}")
-            return "failed", ""
+            saving = Saving(cause, span, self._memory, into, watch, self._say, self._sample, plan.ids, **told)
+        except (OSError, InputError) as error:
+            reason = reason_of(error) if isinstance(error, OSError) else str(error)
+            sentence = f"cannot save into {into.path}: {reason}"
+            if watch.failed(reason):
+                self._say(f"kvscope: {sentence}")
+            return _Taken("failed", reason=sentence)
         self._suppressed = 0
         self._say(f"{saving.path}: {cause.text}; saving until {plan.after_s:g} s after")
         self._saving.append(saving)
         saving.start()
-        return "saved", str(saving.path)
+        return _Taken("saved", saving)
 
     def _say_if_short(self) -> None:
         """Once, that less is kept than was asked for."""

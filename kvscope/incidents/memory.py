@@ -15,7 +15,7 @@ from typing import Any
 
 from kvscope.probe.layout import RECORD_BYTES
 from kvscope.probe.recording import FILE_HEADER, Writer
-from kvscope.sources.records import Rows, low64
+from kvscope.sources.records import Rows, low64, records
 from kvscope.sources.rings import RingReading, Told
 from kvscope.sources.standalone import Standalone
 
@@ -43,6 +43,9 @@ class Block:
     begun: int
     until: int
     """It was read between these times; ns, CLOCK_MONOTONIC."""
+    first: int
+    last: int
+    """Of its events. The first block has all that rings held when reading began."""
     infos: Mapping[int, Info]
     """process -> what is to be said of it, where only this block is known"""
     counts: Mapping[int, int]
@@ -69,6 +72,7 @@ class _Packing(Writer):
         super().__init__(self._buffer)
         self.infos: dict[int, Info] = {}
         self.counts: defaultdict[int, int] = defaultdict(int)
+        self._times: list[int] = []
 
     def process(self, process: int, info: dict[str, Any]) -> None:
         """Kept as it is: when it is saved, it has to be said as of another beginning."""
@@ -77,6 +81,9 @@ class _Packing(Writer):
     def records(self, process: int, thread: int, raw: bytes) -> None:
         """Count and pack them."""
         self.counts[process] += len(raw) // RECORD_BYTES
+        rows = records(raw)
+        times = rows["t"][rows["moment"] != 0]
+        self._times += [int(times.min()), int(times.max())] if len(times) else []
         super().records(process, thread, raw)
 
     def end(self, info: dict[str, Any]) -> None:
@@ -84,7 +91,8 @@ class _Packing(Writer):
 
     def block(self, number: int, begun: int, until: int) -> Block:
         """What it has become."""
-        return Block(number, begun, until, self.infos, dict(self.counts), self._buffer.getvalue()[FILE_HEADER.size :])
+        times, frames = self._times or [begun, until], self._buffer.getvalue()[FILE_HEADER.size :]
+        return Block(number, begun, until, min(times), max(times), self.infos, dict(self.counts), frames)
 
 
 @dataclass(frozen=True)
@@ -96,7 +104,7 @@ class Held:
     size: int
     """Bytes."""
     seconds: float
-    """How far back it reaches."""
+    """How far back it reaches, of what is to be kept."""
     dropped: int
     """Events that were dropped before their time, to keep to the bytes."""
 
@@ -167,7 +175,8 @@ class Memory:
         """As it stands."""
         with self._changed:
             blocks = list(self._blocks)
-            span = blocks[-1].until - blocks[0].begun if blocks else 0
+            begun = min((min(block.begun, block.first) for block in blocks), default=0)
+            span = min(blocks[-1].until - begun, self._keep_ns) if blocks else 0
             events = sum(block.events for block in blocks)
             return Held(len(blocks), events, self._size, span / SECOND, self._dropped)
 

@@ -12,12 +12,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from kvscope.analysis.render.amounts import duration, quantity
 from kvscope.incidents.account import MOST_ALSO, Cause, Span, account
-from kvscope.incidents.folder import RECORDING, STACKS, Folder, account_written
+from kvscope.incidents.folder import RECORDING, STACKS, Folder, account_written, reason_of
 from kvscope.incidents.memory import BLOCK_S, SECOND, Memory
 from kvscope.incidents.splicing import Splice
+from kvscope.incidents.watching import Watch
 from kvscope.model.counting import count
 from kvscope.model.errors import InputError
+from kvscope.probe.ids import Ids
 from kvscope.probe.ring import boot_id, clock_pair
 from kvscope.sources.output import Output
 
@@ -47,9 +50,8 @@ class _State:
     ended_by: str = "it was not ended"
     also: list[Cause] = field(default_factory=list)
     also_count: int = 0
-    first: int = 0
-    """When the first block was begun."""
     until: int = 0
+    """When the last block was read."""
     stacks: dict[str, Any] | None = None
 
 
@@ -62,20 +64,24 @@ class Saving:
         span: Span,
         memory: Memory,
         folder: Folder,
+        watch: Watch,
         say: Callable[[str], None],
         sample: Sample | None = None,
+        ids: Ids | None = None,
         **told: object,
     ) -> None:
-        """Makes its folder. OSError: it cannot be made. `told`: further fields of its account"""
+        """Makes its folder. OSError, InputError: it cannot be made. `ids`: how request ids are written; None: as they
+        are. `told`: further fields of its account"""
         self.cause, self._span, self._memory, self._folder, self._say = cause, span, memory, folder, say
-        self._sample, self._told = sample, told
+        self._watch, self._sample, self._ids, self._told = watch, sample, ids, told
         monotonic_ns, realtime_ns, _ = clock_pair()
-        wall_ns = realtime_ns - monotonic_ns
-        self._clock = {"boot_id": boot_id(), "wall_ns": wall_ns}
-        self.path = folder.begin(cause.slug, (cause.at + wall_ns) / 1e9)
+        self._wall_ns = realtime_ns - monotonic_ns
+        self.path = folder.begin(cause.slug, (cause.at + self._wall_ns) / 1e9)
         self._state, self._lock, self._closing = _State(), threading.Lock(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="kvscope-saving")
-        self.failed = False
+        self._begun = threading.Event()
+        self.failed = ""
+        """Why it is not whole; empty where it is, or may still be."""
 
     def start(self) -> None:
         """Begin."""
@@ -92,6 +98,21 @@ class Saving:
             return True
 
     @property
+    def until(self) -> int:
+        """When it is to be whole, ns since 1970."""
+        return self._span.end + self._wall_ns
+
+    def begun(self, timeout_s: float) -> bool:
+        """Wait until something of it is written, or cannot be, so long at most; whether it can, as far as is known."""
+        self._begun.wait(timeout_s)
+        return not self.failed
+
+    @property
+    def ended(self) -> bool:
+        """Whether it came to an end as it was to, if it came to one: the quota's counts, too."""
+        return self._state.complete
+
+    @property
     def over(self) -> bool:
         """Whether all is written."""
         return not self._thread.is_alive()
@@ -106,21 +127,25 @@ class Saving:
         try:
             self._save()
         except OSError as error:
-            self._fail((error.strerror or str(error)).lower())
+            self._fail(reason_of(error))
         except InputError as error:  # what it writes was removed
             self._fail(str(error))
         except Exception as error:  # noqa: BLE001 - a thread's traceback is for nobody, and serving goes on
             self._fail(" ".join(f"{type(error).__name__}: {error}".split()))
+        finally:
+            self._begun.set()
 
     def _fail(self, reason: str) -> None:
-        self.failed = True
+        self.failed = reason if self.path.exists() else "its folder was removed while it was saved"
         kept = "what is in it until then can be read" if self._folder.tidied(self.path) else "nothing of it is kept"
-        self._say(f"kvscope: {self.path} could not be saved whole: {reason}; {kept}")
+        if self._watch.failed(self.failed):
+            self._say(f"kvscope: {self.path} could not be saved whole: {self.failed}; {kept}")
 
     def _save(self) -> None:
         with Output(self.path / RECORDING, force=False) as file:
-            splice = Splice(file)
+            splice = Splice(file, self._span.stretch, self._ids)
             self._write_account(splice, file.size)
+            self._begun.set()
             sampling = self._begin_sampling()
             try:
                 self._copy(splice, file)
@@ -130,6 +155,10 @@ class Saving:
             with self._lock:
                 self._state.complete = True
             self._write_account(splice, file.size)
+        if self.failed:
+            self._watch.failed(self.failed, lasting=True)
+        else:
+            self._watch.saved()
         self._say(self._sentence(splice))
 
     def _copy(self, splice: Splice, file: Output) -> None:
@@ -143,8 +172,9 @@ class Saving:
                     continue
                 if not self._folder.make_room(block.size, self.path):
                     state.ended_by = "the quota left no room for more"
+                    self.failed = f"one takes more than --quota, {quantity(self._folder.quota, 'B')}, and was cut short"
                     return
-                state.first, state.until = state.first or block.begun, block.until
+                state.until = block.until
                 splice.add(block)
                 file.check()
             if closing or late or state.until >= self._span.end:
@@ -184,8 +214,9 @@ class Saving:
                 self.cause,
                 state.also,
                 state.also_count,
-                Span(self._span.before_s, self._span.after_s, state.first or self._span.begin, state.until),
-                self._clock,
+                self._span,
+                splice.span,
+                {"boot_id": boot_id(), "wall_ns": self._wall_ns},
                 {"events": splice.events, "lost": splice.lost, "bytes": size, "dropped_before": held.dropped},
                 splice.processes,
                 complete=state.complete,
@@ -200,8 +231,9 @@ class Saving:
                 raise
 
     def _sentence(self, splice: Splice) -> str:
-        seconds = (self._state.until - self._state.first) / SECOND
+        first, last = splice.span or (0, 0)
         short = "" if self._state.ended_by == "its time" else f", then {self._state.ended_by}"
         faults = (self._state.stacks or {}).get("faults") or []
         stacks = f"; stacks are missing: {'; '.join(faults)}" if faults else ""
-        return f"{self.path}: {self.cause.text}, {count(splice.events, 'event')} of {seconds:.0f} s{short}{stacks}"
+        events = f"{count(splice.events, 'event')} of {duration(last - first)}" if splice.events else "no event"
+        return f"{self.path}: {self.cause.text}, {events}{short}{stacks}"

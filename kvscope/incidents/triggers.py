@@ -18,6 +18,7 @@ from kvscope.probe.vocabulary import FAILURES
 
 TTFT, FAILED = "ttft", "failed"
 WINDOW_NS = 30_000_000_000
+LONGEST_NS = 86_400_000_000_000
 LEAST = 20
 """Requests that a quantile needs in its window."""
 NEAR = 5
@@ -99,11 +100,25 @@ def _limit(text: str, found: re.Match[str]) -> Trigger:
     if found["of"] is None:
         if slash:
             raise InputError(f"--trigger {text!r}: a span is for a quantile, as in 'p95({name})>200ms/30s'")
-        return Trigger(text, name, duration_ns(length))
+        return Trigger(text, name, _length(text, length, f"{name}>200ms", "a limit"))
     if not 0 < float(found["percent"]) < 100:
         raise InputError(f"--trigger {text!r}: a quantile lies between p1 and p99.9")
-    span = duration_ns(window) if slash else WINDOW_NS
-    return Trigger(text, name, duration_ns(length), round(float(found["percent"]) / 100, 6), span)
+    span = _length(text, window, f"p95({name})>200ms/30s", "a span") if slash else WINDOW_NS
+    limit = _length(text, length, f"p95({name})>200ms", "a limit")
+    return Trigger(text, name, limit, round(float(found["percent"]) / 100, 6), span)
+
+
+def _length(text: str, length: str, example: str, what: str) -> int:
+    """ns of a part of it. InputError: no length of time, nothing, or longer than anything takes."""
+    try:
+        ns = duration_ns(length)
+    except InputError:
+        raise InputError(
+            f"--trigger {text!r}: {length!r} is not a length of time; give it a unit, as in '{example}'"
+        ) from None
+    if not 0 < ns <= LONGEST_NS:
+        raise InputError(f"--trigger {text!r}: {what} is more than nothing and a day at most, as in '{example}'")
+    return ns
 
 
 def _unknown(text: str, name: str, what: str, known: tuple[str, ...] | dict[str, Times]) -> InputError:

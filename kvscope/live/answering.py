@@ -33,7 +33,10 @@ ABOUT = f"""kvscope serve: what the engines of this host record is at {EVENTS}, 
 and what they come to at {METRICS}, for Prometheus; {HEALTH} and {READY} say how it is;
 POST {TRIGGER} saves the last minutes, where they are kept
 """
-PATHS = f"{EVENTS}, {METRICS}, {HEALTH} and {READY}"
+READ, ASKED = ("GET", "HEAD"), ("POST",)
+PAGES = {"/": READ, EVENTS: READ + ASKED, METRICS: READ, HEALTH: READ, READY: READ, TRIGGER: ASKED}
+"""What there is -> the methods that it takes."""
+PATHS = f"{EVENTS}, {METRICS}, {HEALTH}, {READY} and POST {TRIGGER}"
 MOST_REASON = 4096
 """Bytes of what is said with a trigger."""
 
@@ -111,34 +114,35 @@ class Handler(BaseHTTPRequestHandler):
             self._answer(HTTPStatus.REQUEST_TIMEOUT, text)
         return self._visitor.late
 
-    def do_HEAD(self) -> None:
-        self.do_GET()
-
     def do_GET(self) -> None:
-        path = self._path
-        answer = {EVENTS: self._events, METRICS: self._metrics, "/": self._about}.get(path, self._nothing)
+        """Whatever is asked: who may ask it, whether it is there, and whether it can be asked so."""
+        path, posted = self._path, self.command not in READ
+        held = self.headers.get("Content-Length", "0") != "0" or self.headers.get("Transfer-Encoding") is not None
+        self.close_connection = self.close_connection or posted or held  # what it holds is not always read
+        answers = {EVENTS: self._events, METRICS: self._metrics, "/": self._about, TRIGGER: self._trigger}
         if not self._is_addressed_to_us():
             self._answer(HTTPStatus.FORBIDDEN, "ask for localhost: pages of other names are not served\n")
-        elif path in (HEALTH, READY):  # whoever looks after processes has no token
+        elif path in (HEALTH, READY) and not posted:  # whoever looks after processes has no token
             self._condition(path == READY)
         elif not self._may_ask():
             self._refuse()
+        elif path not in PAGES:
+            self._answer(HTTPStatus.NOT_FOUND, f"there is no {path} here; there are {PATHS}\n")
+        elif self.command not in PAGES[path]:
+            allowed = ", ".join(PAGES[path])
+            self._answer(HTTPStatus.METHOD_NOT_ALLOWED, f"{path} takes {allowed}\n", {"Allow": allowed})
         else:
-            answer()
+            answers[path]()
 
-    def do_POST(self) -> None:
-        self.close_connection = True
-        size = self.headers.get("Content-Length", "")
-        if not self._may_ask():
-            self._refuse()
-        elif self._path == TRIGGER:
-            self._trigger(size or "0")
-        elif self.server.access.tls or self._path != EVENTS or not self._is_addressed_to_us():
-            self._answer(HTTPStatus.NOT_FOUND, f"only {EVENTS} takes a mark, and {TRIGGER} a reason\n")
-        elif not size.isdecimal() or len(size) > len(str(MOST_BODY)) or int(size) > MOST_BODY:
+    do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = do_TRACE = do_CONNECT = do_GET
+
+    def _follow_from(self) -> None:
+        """A client that goes on from a mark."""
+        size = self._length(MOST_BODY, "")
+        if size is None:
             self._answer(HTTPStatus.BAD_REQUEST, "the mark has no length, or is too long\n")
         else:
-            body = self.rfile.read(int(size))
+            body = self.rfile.read(size)
             if self._came_late():
                 return
             try:
@@ -148,17 +152,23 @@ class Handler(BaseHTTPRequestHandler):
             else:
                 self._stream(since)
 
-    def _trigger(self, size: str) -> None:
+    def _length(self, most: int, unsaid: str) -> int | None:
+        """Bytes of what a request holds; None where they are too many, or not said, as of what comes in chunks."""
+        said = self.headers.get("Content-Length", unsaid if self.headers.get("Transfer-Encoding") is None else "")
+        known = said.isdecimal() and len(said) <= len(str(most)) and int(said) <= most
+        return int(said) if known else None
+
+    def _trigger(self) -> None:
         """Save what happened, for who may ask. A page in a browser of this host may not: it says where it is from."""
-        flight = self.server.flight
-        if not self._is_addressed_to_us() or not (self.server.access.guarded or self.headers.get("Origin") is None):
+        flight, size = self.server.flight, self._length(MOST_REASON, "0")
+        if not self.server.access.guarded and self.headers.get("Origin") is not None:
             self._answer(HTTPStatus.FORBIDDEN, "this is not for pages in a browser\n")
         elif flight is None:
             self._answer(HTTPStatus.NOT_FOUND, "nothing is kept here: start `kvscope serve` with --save-to DIR\n")
-        elif not size.isdecimal() or len(size) > len(str(MOST_REASON)) or int(size) > MOST_REASON:
+        elif size is None:
             self._answer(HTTPStatus.BAD_REQUEST, f"the reason has no length, or more than {MOST_REASON} bytes\n")
         else:
-            reason = self.rfile.read(int(size)).decode(errors="replace")
+            reason = self.rfile.read(size).decode(errors="replace")
             if not self._came_late():
                 told = flight.ask(f"POST {TRIGGER}", reason)
                 failed = told["outcome"] == "failed"
@@ -190,9 +200,6 @@ class Handler(BaseHTTPRequestHandler):
     def _about(self) -> None:
         self._answer(HTTPStatus.OK, ABOUT)
 
-    def _nothing(self) -> None:
-        self._answer(HTTPStatus.NOT_FOUND, f"there is no {self._path} here; there are {PATHS}\n")
-
     def _refuse(self) -> None:
         self.close_connection = True
         asked = "Bearer" if self.server.access.token else REALM
@@ -202,6 +209,8 @@ class Handler(BaseHTTPRequestHandler):
     def _events(self) -> None:
         if self.server.access.tls:
             self._answer(HTTPStatus.NOT_FOUND, f"{EVENTS} is served without TLS only, on a loopback address\n")
+        elif self.command == "POST":
+            self._follow_from()
         else:
             self._stream(None)
 
@@ -223,7 +232,7 @@ class Handler(BaseHTTPRequestHandler):
         told = _condition_of(self.server)
         status = HTTPStatus.SERVICE_UNAVAILABLE if ready and told["status"] != "ok" else HTTPStatus.OK
         if not self._may_ask():
-            told = {"status": "ok" if status is HTTPStatus.OK else "not ready"}
+            told = {"status": "ok" if told["status"] == "ok" else "not ready"}
         self._answer(status, json.dumps(told), {"Content-Type": "application/json"})
 
     def _answer(self, status: HTTPStatus, text: str | bytes, headers: Mapping[str, str] | None = None) -> None:
@@ -279,7 +288,7 @@ def _version() -> str:
 
 
 def _condition_of(server: Server) -> dict[str, Any]:
-    """What there is to say of a server; `status` is `ok`, or why it is of no use."""
+    """What there is to say of a server; `status` is `ok`, or what it cannot do that it is there for."""
     faults: list[RingError] = []
     about = {"version": _version(), "recording": VERSION, "run_dir": str(server.run_dir)}
     try:
@@ -291,8 +300,7 @@ def _condition_of(server: Server) -> dict[str, Any]:
         "clients": len(server.visitors.those(Doing.FOLLOWING)),
         "faults": [str(fault) for fault in faults],
     }
-    reading = server.metrics or server.flight
-    status = reading.fault if reading else ""
+    status = "; ".join(dict.fromkeys(each.fault for each in (server.metrics, server.flight) if each and each.fault))
     kept = {"flight": server.flight.told} if server.flight else {}
     return {"status": status or "ok"} | about | counts | {"metrics": server.metrics is not None} | kept
 

@@ -5,7 +5,7 @@
     POST /trigger   the last minutes are saved, where they are kept; the body may hold a reason
     GET  /metrics   what is given as such: pages for Prometheus
     GET  /healthz   the process lives
-    GET  /readyz    the rings can be read, and metrics are made of them; else 503
+    GET  /readyz    the rings can be read, metrics are made of them, incidents can be saved; else 503
 
 Each client has a tap and a thread of its own. One that is slow is given what it can take: once its buffer is full its
 tap rests, the rings overwrite the oldest, and what that cost is counted as with every reader of rings. So nothing is
@@ -82,7 +82,7 @@ class Recorder(Protocol):
         """What there is to say of it."""
 
     def ask(self, how: str, reason: str) -> dict[str, Any]:
-        """Save them; what becomes of it: an `outcome`, and a `folder`."""
+        """Save them; what becomes of it: an `outcome` (`begun`, `joined`, `failed`) and a `folder`, or a `reason`."""
 
 
 class Server(ThreadingHTTPServer):

@@ -29,7 +29,8 @@ pytestmark = [
 @contextmanager
 def served(disk: Path, run_dir: Path, options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A server that saves onto a small disk of its own, and its address."""
-    kvscope = f'"{sys.executable}" -m kvscope serve --port 0 --run-dir {run_dir} --save-to {disk}/saved --after 100ms'
+    kvscope = f'"{sys.executable}" -m kvscope serve --port 0 --run-dir {run_dir} --save-to {disk}/saved'
+    kvscope += " --after 100ms --keep 366d --before 366d"  # times of what is recorded begin with the host's
     script = f"mount -t tmpfs -o {options} none {disk} && exec {kvscope}"
     with subprocess.Popen(
         ["unshare", "-m", "sh", "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -59,9 +60,11 @@ def test_a_full_disk_fails_an_incident_and_not_the_server(
     (tmp_path / "disk").mkdir()
     with served(tmp_path / "disk", run_dir, options) as (process, url):
         asked = urllib.request.Request(f"{url}/trigger", b"", method="POST")
-        if options == "nr_inodes=2":
-            with pytest.raises(urllib.error.HTTPError, match="500"):
+        if options.startswith("nr_inodes"):
+            with pytest.raises(urllib.error.HTTPError, match="500") as raised:
                 urllib.request.urlopen(asked, timeout=10)
+            told = json.loads(raised.value.read())
+            assert (told["outcome"], told["reason"].endswith(": no space left on device")) == ("failed", True)
         else:
             urllib.request.urlopen(asked, timeout=10).close()
         until(lambda: failures(url) == 1, "nothing failed")

@@ -44,7 +44,7 @@ def condition(server: Served) -> dict[str, Any]:
 
 
 def test_a_late_dispatch_is_saved_with_what_was_before_and_after(pair: Pair, keep: Keep, incidents: Incidents) -> None:
-    server = keep("--trigger", "dispatch>200ms", *SHORT)
+    server = keep("--trigger", "dispatch>200ms", "--before", "30s", "--after", "2s")
     before = [pair.request() for _ in range(3)]
     late = pair.request(delay_ms=250)
     until(lambda: bool(incidents.found), "nothing was saved")
@@ -55,14 +55,17 @@ def test_a_late_dispatch_is_saved_with_what_was_before_and_after(pair: Pair, kee
     assert [each["request"] for each in told["cause"]["requests"]] == [late]
     assert told["cause"]["limit_ns"] == 200_000_000 < told["cause"]["value_ns"] < 300_000_000
     assert (told["ended_by"], told["clock"]["boot_id"], told["recording"]["lost"]) == ("its time", boot_id(), 0)
-    assert told["times"]["begin"]["ns"] < told["times"]["trigger"]["ns"] <= told["times"]["end"]["ns"] - 10**9
+    times = {name: each["ns"] for name, each in told["times"].items()}
+    assert times["begin"] < times["trigger"] < times["trigger"] + 2 * 10**9 >= times["end"]
     assert {(each["engine"], each["vllm"]) for each in told["engines"]} == {("p0", "0.33.0"), ("d0", "0.33.0")}
     opened = open_sources([incidents.found[0]])
     assert opened.notes == ()
     assert len(opened.events) == told["recording"]["events"]
     assert {each.request for each in split(opened.events)} == {*before, late, after}
+    recorded = opened.events.rows["t"]
+    assert (times["begin"], times["end"]) == (recorded.min(), recorded.max())
     said = server.end()
-    assert f"{incidents.found[0]}: dispatch>200ms; saving until 1 s after" in said
+    assert f"{incidents.found[0]}: dispatch>200ms; saving until 2 s after" in said
     assert f"{incidents.found[0]}: dispatch>200ms, {len(opened.events)} events of " in said
 
 
@@ -102,6 +105,7 @@ def test_what_happens_meanwhile_joins(pair: Pair, keep: Keep, incidents: Inciden
     until(lambda: condition(server)["flight"]["incidents"]["joined"] == 1, "nothing joined")
     status, text = posted(server, b"and  this\n")
     assert (status, json.loads(text)) == (202, {"outcome": "joined", "folder": str(incidents.found[0])})
+    assert "saved" not in text
     told = incidents.until(1)
     assert [each["what"] for each in told["also"]] == ["failed", "POST /trigger"]
     assert told["also"][1]["reason"] == "and this"
@@ -188,7 +192,16 @@ def test_the_oldest_make_room(pair: Pair, keep: Keep, incidents: Incidents, tmp_
     [
         (["--trigger", "dispach>200ms"], "--trigger 'dispach>200ms': dispach is not ttft, nor a stage or class"),
         (["--before", "10m"], "--before 600s is more than --keep 300s holds"),
-        (["--keep-bytes", "1kB"], "--keep-bytes and --quota take 1MB or more"),
+        (["--keep-bytes", "1kB"], "--keep-bytes 1000 is too small; give 1MB or more"),
+        (["--quota", "0"], "--quota 0 is too small; give 1MB or more"),
+        (["--keep", "0s"], "--keep 0s is too short; give 1s or more"),
+        (["--before", "0s", "--after", "0s"], "--before and --after are both 0: nothing would be saved"),
+        (["--pause", "-5s"], "argument --pause: "),
+        (["--trigger", "dispatch>200"], "--trigger 'dispatch>200': '200' is not a length of time; give it a unit"),
+        (["--trigger", "p95(ttft)>2s/10m"], "its span of 10 min is longer than --keep 300s holds"),
+        (["--trigger", "p95(ttft)>2s", "--keep", "10s"], "end it with a shorter one, such as /10s"),
+        (["--save-to", ""], "argument --save-to: an empty name names nothing"),
+        (["--ids-key", "nowhere", "--ids", "hash"], "nowhere cannot be read: no such file or directory"),
     ],
 )
 def test_what_does_not_fit_is_one_sentence(tmp_path: Path, words: list[str], sentence: str) -> None:
@@ -207,11 +220,30 @@ def test_what_does_not_fit_is_one_sentence(tmp_path: Path, words: list[str], sen
     assert (ran.returncode, sentence in ran.stderr, ran.stderr.count("\n")) == (2, True, 1)
 
 
-def test_without_a_folder_nothing_can_be_saved() -> None:
-    command = [sys.executable, "-m", "kvscope", "serve", "--port", "0", "--trigger", "failed"]
+@pytest.mark.parametrize("words", [["--trigger", "failed"], ["--ids", "hash"], ["--ids-key", "x"]])
+def test_without_a_folder_nothing_can_be_saved(words: list[str]) -> None:
+    command = [sys.executable, "-m", "kvscope", "serve", "--port", "0", *words]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 2
-    assert "--trigger is for incidents, and nothing says where to save them; add --save-to DIR" in ran.stderr
+    assert " is for incidents, and nothing says where to save them; add --save-to DIR" in ran.stderr
+    assert ran.stderr.startswith("kvscope: --")
+
+
+@pytest.mark.parametrize("kind", ["file", "pipe", "below a file", "link to nothing"])
+def test_a_folder_that_is_none_is_one_sentence(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "it"
+    match kind:
+        case "pipe":
+            os.mkfifo(path)
+        case "link to nothing":
+            path.symlink_to(tmp_path / "nothing")
+        case _:
+            path.write_text("")
+    named = path / "under" if kind == "below a file" else path
+    command = [sys.executable, "-m", "kvscope", "serve", "--port", "0", "--save-to", str(named)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    reason = "not a directory" if kind == "below a file" else "it is no folder"
+    assert (ran.returncode, ran.stderr) == (2, f"kvscope: --save-to {named}: {reason}; name another folder\n")
 
 
 def test_a_folder_is_one_server_s(keep: Keep, incidents: Incidents, tmp_path: Path) -> None:

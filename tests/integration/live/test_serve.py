@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from kvscope.live.answering import progress_of
+from kvscope.live.answering import PATHS, progress_of
 from kvscope.live.serving import Server
 from kvscope.live.visitors import Doing
 from kvscope.model.errors import InputError
@@ -172,10 +172,39 @@ def test_it_answers_to_its_own_name_and_knows_its_paths(serve: Serve) -> None:
     assert asked(port, "GET", "/healthz", host=f"127.0.0.1:{port}")[0] == 200
     assert asked(port, "GET", "/")[0] == 200
     assert asked(port, "GET", "/metrics")[0] == 404
-    assert asked(port, "POST", "/healthz", b"{}")[0] == 404
+    for method in ("GET", "POST", "PUT", "DELETE"):
+        status, text = asked(port, method, "/nothing", b"{}")
+        assert (status, text) == (404, f"there is no /nothing here; there are {PATHS}\n")
     for body in (b"", b"nothing", b"[]", b'{"rings": 3}', b'{"rings": {"a": [1, 2, 3, [[1, -2, 3]]]}}'):
         status, text = asked(port, "POST", "/events", body)
         assert (status, text.startswith("that is no mark")) == (400, True), body
+
+
+READ = ("GET", "HEAD")
+
+
+@pytest.mark.parametrize(
+    ("path", "allowed"),
+    [
+        ("/", READ),
+        ("/metrics", READ),
+        ("/healthz", READ),
+        ("/readyz", READ),
+        ("/events", (*READ, "POST")),
+        ("/trigger", ("POST",)),
+    ],
+)
+def test_a_page_asked_in_a_way_that_it_does_not_take_says_which_it_takes(
+    serve: Serve, path: str, allowed: tuple[str, ...]
+) -> None:
+    port = serve("--no-metrics").port
+    for method in {"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"} - set(allowed):
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        connection.request(method, path, b"what is not read", {"Host": "localhost"})
+        answer = connection.getresponse()
+        assert (answer.status, answer.headers["Allow"]) == (405, ", ".join(allowed)), method
+        assert answer.read().decode() == f"{path} takes {', '.join(allowed)}\n"
+        connection.close()
 
 
 @pytest.mark.parametrize(
@@ -185,7 +214,10 @@ def test_it_answers_to_its_own_name_and_knows_its_paths(serve: Serve) -> None:
         (b"POST http://[ HTTP/1.1\r\nContent-Length: 1\r\n", 404),
         (b"POST /events HTTP/1.1\r\nContent-Length: " + b"9" * 5000 + b"\r\n", 400),
         (b"POST /events HTTP/1.1\r\nContent-Length: \xb2\r\n", 400),
-        (b"PUT /metrics HTTP/1.1\r\n", 501),
+        (b"PUT /metrics HTTP/1.1\r\n", 405),
+        (b"BREW /metrics HTTP/1.1\r\n", 501),
+        (b"POST /events HTTP/1.1\r\nTransfer-Encoding: chunked\r\n", 400),
+        (b"CONNECT localhost:80 HTTP/1.1\r\n", 404),
         (b"GET / HTTP/1.1\r\n" + b"Name: value\r\n" * 6000, 431),
         (b"GET /" + b"x" * 70_000, 431),
     ],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from pathlib import Path
 from typing import cast
 
@@ -12,6 +14,7 @@ from kvscope.incidents.flight import Flight, Plan
 from kvscope.incidents.folder import Folder
 from kvscope.incidents.memory import Memory
 from kvscope.incidents.triggers import parsed
+from kvscope.incidents.watching import Watch
 from kvscope.live.feed import Batch
 from kvscope.model.errors import InputError
 from kvscope.model.splits import Splits
@@ -33,7 +36,67 @@ def test_a_fault_in_judging_is_said_once_and_ends_nothing(tmp_path: Path) -> Non
     assert flight.counts == {"saved": 1, "joined": 0, "suppressed": 0, "failed": 0}
 
 
+def test_one_that_is_larger_than_the_quota_is_a_fault_until_one_is_whole(tmp_path: Path) -> None:
+    folder, said = Folder(tmp_path / "saved", quota=100), list[str]()
+    flight = Flight(Memory(10), folder, Plan(after_s=0), said.append)
+    assert flight.ask("test", "")["outcome"] == "begun"
+    flight.close()
+    assert flight.counts["failed"] == 1
+    reason = "one takes more than --quota, 100 B, and was cut short"
+    assert flight.fault == f"incidents cannot be saved into {folder.path}: {reason}"
+    assert said[-1].endswith("no event, then the quota left no room for more")
+    folder = Folder(tmp_path / "saved")
+    flight = Flight(Memory(10), folder, Plan(after_s=0), said.append)
+    flight.ask("test", "")
+    flight.close()
+    assert (flight.counts["failed"], flight.fault) == (0, "")
+
+
+def test_a_disk_that_does_not_answer_keeps_nobody_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hangs, on = threading.Event(), threading.Event()
+
+    class Hanging(Folder):
+        def looked_at(self) -> str:
+            hangs.set()
+            on.wait(60)
+            return ""
+
+    monkeypatch.setattr("kvscope.incidents.watching.PATIENCE_S", 0)
+    watch = Watch(Hanging(tmp_path), lambda text: None)
+    assert hangs.wait(60)
+    try:
+        assert watch.fault == f"incidents cannot be saved into {tmp_path}: the disk does not answer"
+    finally:
+        on.set()
+        watch.close()
+    assert watch.fault == ""
+
+
+def test_what_went_wrong_is_over_once_the_folder_can_be_written_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kvscope.incidents.watching.EVERY_S", 0.01)
+    tried = threading.Event()
+
+    class Full(Folder):
+        def tried(self) -> str:
+            if tried.is_set():
+                return super().tried()
+            tried.set()
+            return "the quota is used up"
+
+    watch = Watch(Full(tmp_path), lambda text: None)
+    assert watch.failed("the quota is used up")
+    assert not watch.failed("the quota is used up")
+    assert watch.fault.endswith("the quota is used up")
+    end = time.monotonic() + 60
+    while watch.fault and time.monotonic() < end:
+        tried.wait()
+    watch.close()
+    assert (watch.fault, list(tmp_path.iterdir())) == ("", [])
+
+
 def test_a_folder_that_is_none_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match=r"--save-to .*file: file exists; name another folder"):
+    with pytest.raises(InputError, match=r"--save-to .*file: it is no folder; name another folder"):
         Folder(tmp_path / "file")

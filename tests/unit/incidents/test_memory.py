@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -11,8 +12,9 @@ import numpy as np
 
 from kvscope.core.critical_path import split
 from kvscope.incidents.memory import SECOND, Block, Memory
-from kvscope.incidents.splicing import Splice
+from kvscope.incidents.splicing import EVER, Splice
 from kvscope.model.events import Events
+from kvscope.probe.ids import Ids
 from kvscope.probe.recording import ProcessPart, RecordsPart, TextsPart, parts
 from kvscope.sources.gathering import Gathering
 from kvscope.sources.recording import read_into, read_recordings
@@ -54,15 +56,18 @@ def played(memory: Memory) -> Iterator[int]:
     memory.seal(readings(*(infos[number] for number in sorted(infos))), now + 1)
 
 
-def saved(blocks: list[Block]) -> Events:
+def saved(blocks: list[Block], stretch: tuple[int, int] = EVER, ids: Ids | None = None) -> Events:
     file = io.BytesIO()
-    splice = Splice(file)
+    splice = Splice(file, stretch, ids)
     for block in blocks:
         splice.add(block)
     splice.end()
     gathering = Gathering()
     assert read_into(gathering, io.BytesIO(file.getvalue()), "saved") == []
-    return gathering.events()
+    events = gathering.events()
+    assert splice.events == len(events)
+    assert splice.span == (events.rows["t"].min(), events.rows["t"].max())
+    return events
 
 
 def test_all_of_it_is_what_was_read() -> None:
@@ -88,6 +93,48 @@ def test_a_stretch_stands_alone_and_adds_up() -> None:
     assert sum(process.lost for process in part.processes) == 0
     torn = saved([blocks[3], blocks[5]])
     assert sum(process.lost for process in torn.processes) == blocks[4].events > 0
+
+
+def test_a_stretch_of_time_is_cut_to_the_event_and_adds_up() -> None:
+    memory = Memory(keep_s=3600, block_s=2)
+    list(played(memory))
+    whole = read_recordings([WHOLE])
+    times = np.sort(whole.rows["t"])
+    first, last = int(times[len(times) // 3]), int(times[2 * len(times) // 3])
+    part = saved(memory.since(0), (first, last))
+    wanted = whole.rows[(whole.rows["t"] >= first) & (whole.rows["t"] <= last)]
+    assert sorted(map(bytes, part.rows)) == sorted(map(bytes, wanted))
+    assert set(part.rows["request"].tolist()) - {0} <= set(part.texts)
+    before = Counter(whole.rows["process"][whole.rows["t"] < first].tolist())
+    assert [process.earlier for process in part.processes] == [before[n] for n in range(len(part.processes))]
+    assert [process.lost for process in part.processes] == [0] * len(whole.processes)
+
+
+def test_what_rings_held_before_reading_began_counts_as_held() -> None:
+    memory, old = Memory(keep_s=60), np.ones(10, RECORD)
+    old["t"] = np.arange(1, 11) * SECOND
+    memory.add(0, old, [])
+    memory.look(readings({"pid": 1, "segments": 1}), 29 * SECOND)
+    memory.seal(readings({"pid": 1, "segments": 1}), 30 * SECOND)
+    (block,) = memory.since(0)
+    assert (block.first, block.last) == (SECOND, 10 * SECOND)
+    assert memory.held.seconds == 29
+    memory.add(0, old, [])
+    memory.seal(readings({"pid": 1, "segments": 1}), 80 * SECOND)
+    assert memory.held.seconds == 60
+
+
+def test_ids_are_hidden_in_what_is_saved_and_still_join() -> None:
+    memory, ids = Memory(keep_s=3600, block_s=2), Ids(b"k" * 32)
+    list(played(memory))
+    plain, hidden = read_recordings([WHOLE]), saved(memory.since(0), ids=ids)
+    requests = {plain.texts[key] for key in plain.rows["request"].tolist() if key}
+    assert {hidden.texts[key] for key in hidden.rows["request"].tolist() if key} == {
+        ids.name(each) for each in requests
+    }
+    assert not requests & set(hidden.texts.values())
+    assert [process.engine for process in hidden.processes] == [process.engine for process in plain.processes]
+    assert sorted(split(hidden).ttft) == sorted(split(plain).ttft)
 
 
 def test_what_is_older_than_was_asked_is_dropped() -> None:
