@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kvscope.cli.ids_arguments import add_ids, wanted_ids
 from kvscope.cli.outcome import OK, say
@@ -13,7 +14,10 @@ from kvscope.cli.sources_arguments import add_run_dir
 from kvscope.cli.switching import NOTHING
 from kvscope.model.errors import InputError
 from kvscope.model.invocation import command
-from kvscope.sources.run_dirs import none_in
+from kvscope.sources.run_dirs import closed_in, none_in
+
+if TYPE_CHECKING:
+    from kvscope.probe.reader import RingError
 
 HELP = "save what the rings hold now, also those of dead processes"
 
@@ -29,17 +33,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0: it is written, 3: there are no rings, and no file was made."""
+    """0: it is written, 3: there are no rings that can be read, and no file was made."""
     from kvscope.probe.reader import RingError, list_rings
     from kvscope.sources.recorder import save
 
-    ids, faults = wanted_ids(args), list[RingError]()
+    ids = wanted_ids(args)
+    faults: list[RingError] = []
     try:
         found = list_rings(args.run_dir, faults)
     except RingError as error:
         raise InputError(str(error)) from None
-    if not found and not faults:
-        say(f"kvscope: {none_in(args.run_dir)}, nor is anything left there by one that did; nothing was written")
+    if not found:
+        say_none(args.run_dir, faults)
         return NOTHING
     done = save(args.run_dir, args.output, args.force, ids)
     for fault in done.faults:
@@ -47,3 +52,14 @@ def run(args: argparse.Namespace) -> int:
     following = f"; next: {command()} report {shlex.quote(str(args.output))}" if args.output.is_file() else ""
     say(f"{args.output}: {sentence(done)}{following}")
     return OK
+
+
+def say_none(run_dir: Path, faults: list[RingError]) -> None:
+    """Why there is nothing to save."""
+    if closed_in(run_dir):
+        say(f"kvscope: {none_in(run_dir)}; nothing was written")
+        return
+    for fault in faults:
+        say(f"kvscope: {fault}")
+    rest = "nothing else lies there" if faults else "nor is anything left there by one that did"
+    say(f"kvscope: {none_in(run_dir)}, {rest}; nothing was written")

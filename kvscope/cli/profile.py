@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 
 from kvscope.cli.durations import seconds
 from kvscope.cli.outcome import OK, say
+from kvscope.cli.positive import above_zero
 from kvscope.cli.record import stopping
 from kvscope.cli.sources_arguments import add_run_dir, named
 from kvscope.cli.switching import NOTHING
 from kvscope.cli.terminal import add_looks, console_for, page_for, show
+from kvscope.model.amounts import in_bytes
 from kvscope.model.counting import count
 from kvscope.model.errors import InputError
 from kvscope.model.invocation import command
@@ -30,6 +32,7 @@ HELP = "what the engines' threads were doing while each stage was open"
 
 SPAN_S = 30.0
 SLOWEST_HZ, FASTEST_HZ = 1, 500
+FLAME, SPEEDSCOPE = "open it with a browser", "open it at https://www.speedscope.app"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,9 +45,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="engines to sample (default: all that record here), or a folder with an earlier profile or an incident",
     )
     parser.add_argument(
-        "--for", type=seconds, dest="span", default=SPAN_S, metavar="TIME", help="how long to sample (default: 30s)"
+        "--for",
+        type=above_zero(seconds),
+        dest="span",
+        default=SPAN_S,
+        metavar="TIME",
+        help="how long to sample (default: 30s)",
     )
-    parser.add_argument("--rate", type=int, default=RATE_HZ, metavar="HZ", help=f"a second (default: {RATE_HZ})")
+    often = f"samples of each thread a second, {SLOWEST_HZ} to {FASTEST_HZ} (default: {RATE_HZ})"
+    parser.add_argument("--rate", type=rate, default=RATE_HZ, metavar="HZ", help=often)
     parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="folder to keep moments and stacks in")
     parser.add_argument("--stage", choices=tuple(STAGE), metavar="STAGE", help="only samples while this stage was open")
     parser.add_argument("--flame", type=Path, metavar="FILE", help="write a flame graph (SVG)")
@@ -68,6 +77,29 @@ def run(args: argparse.Namespace) -> int:
     return _show(args, folder, folder / STACKS)
 
 
+def rate(text: str) -> int:
+    """Samples a second. ArgumentTypeError: not a whole number of them, or too few or too many."""
+    if not text.strip().isdecimal() or len(text) > 9 or not SLOWEST_HZ <= int(text) <= FASTEST_HZ:
+        raise argparse.ArgumentTypeError(
+            f"{text!r}: choose a whole number of samples a second, between {SLOWEST_HZ} and {FASTEST_HZ}"
+        )
+    return int(text)
+
+
+def _check_names(names: list[str]) -> None:
+    """InputError: one of them is no engine's name, and what it is instead."""
+    folders = [name for name in names if Path(name).is_dir()]
+    if folders:
+        raise InputError(
+            f"{folders[0]} is a folder: name one that `kvscope profile -o DIR` made alone, or engines alone"
+        )
+    for name in names:
+        if Path(name).exists():
+            raise InputError(f"{name} is a file; name the folder that `kvscope profile -o DIR` made, or engines")
+        if "/" in name:
+            raise InputError(f"there is no folder {name}; `kvscope profile -o DIR` makes one, or name engines")
+
+
 def _folder(args: argparse.Namespace) -> Path | None:
     """The folder that was named, if one was."""
     if len(args.names) != 1 or not Path(args.names[0]).is_dir():
@@ -81,12 +113,7 @@ def _targets(args: argparse.Namespace) -> list[Target]:
     from kvscope.sources.run_dirs import none_in
     from kvscope.stacks.targets import recording_in
 
-    if not SLOWEST_HZ <= args.rate <= FASTEST_HZ:
-        raise InputError(f"--rate {args.rate}: choose between {SLOWEST_HZ} and {FASTEST_HZ} samples a second")
-    if not args.span:
-        raise InputError("--for: choose some time, such as 30s")
-    if paths := [name for name in args.names if "/" in name or Path(name).exists()]:
-        raise InputError(f"{', '.join(paths)}: name one folder that `kvscope profile -o DIR` made, or engines")
+    _check_names(args.names)
     there = recording_in(args.run_dir)
     engines = dict.fromkeys(target.engine for target in there)
     if not engines:
@@ -151,14 +178,16 @@ def _write(args: argparse.Namespace, stacks: Stacks) -> None:
 
     engines = ", ".join(sorted({stacks.threads[number].engine for number in set(stacks.samples["thread"].tolist())}))
     title = f"{engines}: {count(len(stacks.samples), 'sample')}{f' while {args.stage} was open' if args.stage else ''}"
-    for path, pieces in ((args.flame, flame), (args.speedscope, speedscope)):
+    for path, pieces, what in ((args.flame, flame, FLAME), (args.speedscope, speedscope, SPEEDSCOPE)):
         if path is not None:
-            _put(path, pieces, stacks, title)
+            _put(path, pieces, stacks, title, what)
 
 
-def _put(path: Path, pieces: Callable[[Stacks, str], Iterator[str]], stacks: Stacks, title: str) -> None:
+def _put(path: Path, pieces: Callable[[Stacks, str], Iterator[str]], stacks: Stacks, title: str, what: str) -> None:
     if not len(stacks.samples):
         say(f"kvscope: {path} is not written: there is no sample to put in it")
         return
-    with open(path, "w", encoding="utf-8") as file:
+    with open(path, "w", encoding="utf-8", errors="replace") as file:
         file.writelines(pieces(stacks, title))
+    samples, size = count(len(stacks.samples), "sample"), in_bytes(path.stat().st_size)
+    say(f"kvscope: {samples} written to {path}, {size}; {what}")

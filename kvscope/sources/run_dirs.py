@@ -5,10 +5,12 @@ Every verb says it in these words, so that no two of them contradict each other.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from kvscope.probe.reader import RingError, list_rings
+from kvscope.model.counting import count
+from kvscope.probe.reader import RingError, list_rings, ring_paths
 from kvscope.probe.ring import default_run_dir
 
 OURS = "kvscope-*"
@@ -16,10 +18,24 @@ OURS = "kvscope-*"
 
 
 def none_in(run_dir: Path) -> str:
-    """That no engine records there, and where one does."""
+    """That no engine records there, and where one does; or that this user may not see whether one does."""
+    if closed := closed_in(run_dir):
+        owner = closed[0].stat().st_uid
+        return (
+            f"{count(len(closed), 'ring file')} in {run_dir} may not be read by user {os.geteuid()}: run kvscope as"
+            f" user {owner} or as root, or start the engines with KVSCOPE_GROUP naming a group that both are in"
+        )
     found = ", ".join(map(str, elsewhere(run_dir)))
     others = f"; engines record in {found}: name it with --run-dir" if found else ""
     return f"no engine records in {run_dir}{others}"
+
+
+def closed_in(run_dir: Path) -> list[Path]:
+    """Ring files there that this user may not read."""
+    try:
+        return [path for path in ring_paths(run_dir) if path.exists() and not os.access(path, os.R_OK)]
+    except RingError:
+        return []
 
 
 def elsewhere(run_dir: Path) -> list[Path]:

@@ -68,3 +68,13 @@ def test_a_place_that_is_none_is_one_sentence(run_dir: Path, start: Start, tmp_p
     ran = dumped("-o", str(tmp_path / where))
     assert (ran.returncode, ran.stderr.count(b"\n")) == (2, 1)
     assert b"cannot write" in ran.stderr
+
+
+def test_rings_that_cannot_be_read_make_no_file(run_dir: Path, tmp_path: Path) -> None:
+    run_dir.mkdir(exist_ok=True)
+    (run_dir / "1-1-a.ring").write_bytes(b"nothing of a ring" * 1000)
+    ran = dumped("-o", str(tmp_path / "now.kvs"))
+    assert ran.returncode == 3
+    assert b"1-1-a.ring: not a ring file" in ran.stderr
+    assert b"nothing else lies there; nothing was written" in ran.stderr
+    assert not (tmp_path / "now.kvs").exists()

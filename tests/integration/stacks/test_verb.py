@@ -77,7 +77,13 @@ def test_everything_as_json(known: Path) -> None:
 
 def test_pictures_are_written(known: Path, tmp_path: Path) -> None:
     flame, scope = tmp_path / "flame.svg", tmp_path / "profile.speedscope.json"
-    assert typed(known, "--flame", flame, "--speedscope", scope).returncode == 0
+    done = typed(known, "--flame", flame, "--speedscope", scope)
+    assert done.returncode == 0
+    told = [line.partition(" written to ")[2] for line in done.stderr.splitlines()]
+    assert told[0].startswith(f"{flame}, ")
+    assert told[0].endswith("B; open it with a browser")
+    assert told[1].startswith(f"{scope}, ")
+    assert told[1].endswith("B; open it at https://www.speedscope.app")
     assert "spin (" in flame.read_text()
     assert json.loads(scope.read_text())["$schema"].startswith("https://www.speedscope.app/")
 
@@ -94,12 +100,16 @@ def test_a_stage_in_which_nothing_was(known: Path, tmp_path: Path) -> None:
     [
         (["{known}", "-o", "elsewhere"], "holds an earlier one"),
         (["{known}/.."], "holds no stacks.jsonl"),
-        (["--rate", "0"], "choose between"),
-        (["--for", "0"], "choose some time"),
+        *(
+            (["--rate", rate], f"argument --rate: '{rate}': choose a whole")
+            for rate in ("0", "501", "2.5", "x", "9" * 30)
+        ),
+        (["--for", "0"], "argument --for: '0' leaves nothing"),
         (["p7"], "no folder is called p7, and no engine records in"),
-        (["not/there"], "not/there: name one folder"),
-        (["{known}", "{known}"], "name one folder"),
-        (["{known}/stacks.jsonl"], "name one folder"),
+        (["not/there"], "there is no folder not/there; `kvscope profile -o DIR` makes one"),
+        (["{known}", "{known}"], "is a folder: name one that"),
+        (["{known}", "p0"], "is a folder: name one that"),
+        (["{known}/stacks.jsonl"], "stacks.jsonl is a file; name the folder"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_one_sentence(known: Path, run_dir: Path, words: list[str], said: str) -> None:
@@ -231,6 +241,22 @@ def test_another_users_process_may_not_be_sampled_and_it_says_what_to_grant(
     assert len(done.stderr.splitlines()) == 1
     assert f"p0, pid {worked.pid}, cannot be sampled: it is run by user 0 and kvscope by user {NOBODY}" in done.stderr
     assert "CAP_SYS_PTRACE (a container: --cap-add SYS_PTRACE; Kubernetes: securityContext" in done.stderr
+
+
+@needs_root
+def test_rings_of_another_user_are_said_to_be_closed_and_what_to_grant(
+    work: Work, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_dir = tmp_path / "rings"
+    monkeypatch.setenv("KVSCOPE_RUN_DIR", str(run_dir))
+    run_dir.mkdir(mode=0o755)
+    work("p0")
+    readable(tmp_path)
+    done = as_nobody("--run-dir", run_dir, "-o", tmp_path / "out")
+    assert done.returncode == 3
+    assert len(done.stderr.splitlines()) == 1
+    assert f"1 ring file in {run_dir} may not be read by user {NOBODY}: run kvscope as user 0 or as root" in done.stderr
+    assert "KVSCOPE_GROUP" in done.stderr
 
 
 UNDUMPABLE = """
