@@ -87,7 +87,9 @@ class Folder:
         if not os.access(there, os.W_OK | os.X_OK):
             return "it may not be written to" if there == self.path else f"{there} may not be written to"
         free = (disk.f_bfree if os.geteuid() == 0 else disk.f_bavail) * disk.f_frsize
-        if free < LEAST_FREE or (disk.f_files and not disk.f_ffree):
+        if free < LEAST_FREE:
+            return f"less than {LEAST_FREE // 10**6} MB of its disk is free"
+        if disk.f_files and not disk.f_ffree:
             return os.strerror(errno.ENOSPC).lower()
         return ""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -68,17 +68,20 @@ class Splice:
         self._writer.end({"processes": len(self._told), "events": self.events, "lost": self.lost})
 
     def _pack_anew(self, block: Block) -> None:
-        found = list(_parts(block))
-        before: Counter[int] = Counter()
-        for part in found:
-            if isinstance(part, RecordsPart):
-                before[part.process] += int((records(part.raw)["t"] < self._stretch[0]).sum())
-        self._tell(block, before)
-        for part in found:
+        self._tell(block, self._early(block))
+        for part in _parts(block):  # one at a time: the first block may be larger than all others
             if isinstance(part, TextsPart):
                 self._writer.texts(part.pairs)
             elif isinstance(part, RecordsPart):
                 self._write(part.process, part.thread, records(part.raw))
+
+    def _early(self, block: Block) -> Mapping[int, int]:
+        """process -> its records that are of before the stretch"""
+        found: Counter[int] = Counter()
+        for part in _parts(block) if block.first < self._stretch[0] else ():
+            if isinstance(part, RecordsPart):
+                found[part.process] += int((records(part.raw)["t"] < self._stretch[0]).sum())
+        return found
 
     def _write(self, process: int, thread: int, rows: Rows) -> None:
         kept = chosen(rows, (rows["t"] >= self._stretch[0]) & (rows["t"] <= self._stretch[1]))
@@ -91,8 +94,8 @@ class Splice:
             self.events += events
             self.span = (min(first, self.span[0]), max(last, self.span[1])) if self.span else (first, last)
 
-    def _tell(self, block: Block, before: dict[int, int]) -> None:
-        """Say who recorded. `before`: process -> its records in the block that are of before the stretch"""
+    def _tell(self, block: Block, before: Mapping[int, int]) -> None:
+        """Say who recorded. `before`: as `_early` gives it"""
         for number, info in block.infos.items():
             self._tell_one(number, info, block.counts.get(number, 0), before.get(number, 0))
 

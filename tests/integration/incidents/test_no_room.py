@@ -68,6 +68,9 @@ def test_a_full_disk_fails_an_incident_and_not_the_server(
         else:
             urllib.request.urlopen(asked, timeout=10).close()
         until(lambda: failures(url) == 1, "nothing failed")
+        with urllib.request.urlopen(f"{url}/healthz", timeout=10) as answer:
+            fault = "less than 1 MB of its disk is free" if options.startswith("size") else "no space left on device"
+            assert json.loads(answer.read())["status"].endswith(f"/saved: {fault}")
         root = Path(f"/proc/{process.pid}/root") / (tmp_path / "disk").relative_to("/")
         found = list((root / "saved").glob("*/recording.kvs"))
         if options == "size=100k":
