@@ -38,7 +38,7 @@ class Gil:
 
     def locate(self, runtime: int, tids: Collection[int]) -> None:
         """Look for it in the _PyRuntime at that address. `tids`: the process's threads, as it numbers them."""
-        words = np.frombuffer(self._whole(runtime, SEARCHED), np.uint64)
+        words = np.array(memoryview(self._whole(runtime, SEARCHED)).cast("Q"), np.uint64)
         interval, state, locked = words[:-2], words[1:-1], words[2:]
         alike = (interval >= SHORTEST_US) & (interval <= LONGEST_US) & (locked < 2) & (state > PAGE)
         for place in sorted(np.flatnonzero(alike).tolist(), key=lambda place: bool(interval[place] != USUAL_US)):
@@ -77,6 +77,8 @@ class Gil:
             try:
                 more = os.pread(self._memory, PAGE - (at + len(found)) % PAGE, at + len(found))
             except OSError:
+                break
+            if not more:  # it has ended: there is no memory to read, and no error either
                 break
             found += more
         return found[: len(found) // 8 * 8]
