@@ -137,7 +137,11 @@ def _take(args: argparse.Namespace, targets: list[Target], folder: Path) -> None
         taken = take(stop, targets, args.run_dir, folder, args.rate, args.span, begun)
     for fault in taken.faults:
         say(f"kvscope: {fault}")
-    say(f"kvscope: {count(taken.samples, 'sample')} in {folder}; again: {command()} profile {shlex.quote(str(folder))}")
+    if taken.samples:
+        again = f"again: {command()} profile {shlex.quote(str(folder))}"
+        say(f"kvscope: {count(taken.samples, 'sample')} in {folder}; {again}")
+    else:
+        say(f"kvscope: no sample was taken before {engines} ended or this was stopped; what it recorded is in {folder}")
 
 
 def _show(args: argparse.Namespace, folder: Path, path: Path) -> int:

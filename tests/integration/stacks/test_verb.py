@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -173,17 +174,26 @@ def test_a_killed_profile_leaves_what_was_sampled(work: Work, run_dir: Path, tmp
     assert "ALL THE TIME" in done.stdout
 
 
-def test_the_last_process_ends(work: Work, run_dir: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("at_once", [False, True])
+def test_the_last_process_ends(work: Work, run_dir: Path, tmp_path: Path, at_once: bool) -> None:
     worked = work("p0")
     environ = {**os.environ, "PYTHONPATH": str(ROOT)}
     pipes = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
     words = command("--run-dir", run_dir, "--for", "1h", "-o", tmp_path / "out")
     running = subprocess.Popen(words, text=True, env=environ, **pipes)  # type: ignore[call-overload]
-    running.stderr.readline()
-    worked.process.kill()
-    out, _ = running.communicate(timeout=60)
+    try:
+        running.stderr.readline()
+        begun = time.monotonic_ns()
+        until(lambda: at_once or worked.did(begun + 2 * 10**9), "the process does nothing")
+        worked.process.kill()
+        out, err = running.communicate(timeout=60)
+    finally:
+        running.kill()
+        running.communicate()
     assert running.returncode == 0
-    assert "ALL THE TIME" in out
+    assert "Traceback" not in err
+    assert at_once or "ALL THE TIME" in out
+    assert "ALL THE TIME" in out or "no sample was taken before p0 ended" in err
 
 
 def test_without_py_spy_the_extra_is_named(work: Work, run_dir: Path, tmp_path: Path) -> None:
