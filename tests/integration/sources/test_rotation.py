@@ -237,9 +237,9 @@ def test_what_cannot_be_is_one_sentence(tmp_path: Path, words: list[str], senten
 
 
 @pytest.mark.parametrize("path", ["-", "file"])
-def test_parts_go_into_a_folder(run_dir: Path, tmp_path: Path, path: str) -> None:
+def test_parts_go_into_a_folder(run_dir: Path, tmp_path: Path, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("mine")
-    os.chdir(tmp_path)
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match=f"parts go into a folder, and {path} is none; name another"):
         record_parts_until(threading.Event(), run_dir, path, SMALL)
     assert (tmp_path / "file").read_text() == "mine"
