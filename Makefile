@@ -43,8 +43,8 @@ engines: $(READY) ## the Python environment that the real engines run in, and th
 	$(BIN)/kvscope lab files
 
 test: engines ## every test, those on real vLLM engines too
-	$(BIN)/pytest -n 2 tests/unit tests/contract
-	$(BIN)/pytest tests/integration tests/lab
+	$(BIN)/pytest -n 2 --dist loadfile tests/unit tests/contract tests/integration
+	$(BIN)/pytest tests/lab
 
 bench: $(READY) ## what an event costs, what a request costs, how fast the analysis is
 	$(BIN)/python benchmarks
