@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from kvscope.model.events import Process, picked
-from kvscope.probe.vocabulary import MOMENT_CODE, UNKNOWN, VALUES
+from kvscope.probe.vocabulary import MOMENT_CODE, THREADS, UNKNOWN, VALUES
 from kvscope.sources.keys import sound
-from kvscope.sources.parquet.rows import numbers, words_at
+from kvscope.sources.parquet.rows import coded, numbers, words_at
 
 STEP, LOAD = MOMENT_CODE["step"], MOMENT_CODE["load"]
 Columns = dict[str, pa.Array]
@@ -29,6 +29,7 @@ def step_columns(rows: np.ndarray, processes: Sequence[Process]) -> Columns:
         "begin_ns": numbers(begin),
         "end_ns": pa.array(end),
         "duration_ns": numbers(np.where(begin == UNKNOWN, UNKNOWN, end - begin)),
+        "thread": coded(steps["thread"], THREADS),
         "rank": pa.array(steps["rank"].astype(np.int32)),
         "step": numbers(steps["step"].astype(np.int64), 0),
         **_who(steps, processes),

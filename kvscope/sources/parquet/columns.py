@@ -144,6 +144,7 @@ STEPS = Table(
         _PROCESS,
         _ENGINE,
         _word("engine_id", "id of the engine, new at each start"),
+        _word("thread", "role of the thread that stamped it: `core` and `worker` each stamp a step of the same number"),
         Column("rank", Kind.SMALL, "", "rank that stamped it"),
         _number("step", "its number"),
         _number("requests", VALUE_MEANING["requests"], "requests"),
@@ -157,7 +158,7 @@ LOADS = Table(
     "loads",
     "queues and free blocks of the engines, on change, by time; the same records as in `events`",
     (
-        _ns("t", "when it was so"),
+        _ns("t", "when it was so: the end of a step"),
         _PROCESS,
         _ENGINE,
         _word("engine_id", "id of the engine, new at each start"),

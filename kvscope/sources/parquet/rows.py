@@ -69,7 +69,7 @@ def to_columns(rows: np.ndarray, processes: Sequence[Process], texts: Mapping[in
         "step": numbers(np.ascontiguousarray(rows["step"]).astype(np.int64), 0),
     }
     for name, words in CODED.items():
-        found[name] = _coded(rows[name], words)
+        found[name] = coded(rows[name], words)
     for name, field in KEYED.items():
         found[name] = keyed(np.ascontiguousarray(rows[field]), texts)
     for name in SMALL:
@@ -127,7 +127,8 @@ def _scattered(n: int, at: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, 
     return column, there
 
 
-def _coded(codes: np.ndarray, words: tuple[str, ...]) -> pa.DictionaryArray:
+def coded(codes: np.ndarray, words: tuple[str, ...]) -> pa.DictionaryArray:
+    """(n,) codes -> the words they stand for; null for the first, and for what is not known"""
     codes = codes.astype(np.int32)
     codes[codes >= len(words)] = 0
     return _words(codes, codes != 0, words)

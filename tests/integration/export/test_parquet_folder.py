@@ -337,3 +337,11 @@ def test_both_formats_of_one_passage(tmp_path: Path) -> None:
     said = exported([EARLY], tmp_path / "tables", tmp_path / "a.jsonl")
     assert said[0].startswith("4,438 events (")
     assert said[1] == f"4,438 events written to {tmp_path / 'a.jsonl'}"
+
+
+def test_the_threads_that_stamped_a_step_are_told_apart(tmp_path: Path) -> None:
+    table = pq.read_table(tables(tmp_path / "it", EARLY) / "steps.parquet").to_pylist()
+    numbered = {(row["engine"], row["thread"], row["rank"], row["step"]) for row in table}
+    assert len(numbered) == len(table)
+    assert {row["thread"] for row in table} == {"core", "worker"}
+    assert {row["thread"] for row in table if row["connector_ns"] is not None} == {"worker"}
