@@ -79,6 +79,8 @@ def _made(args: argparse.Namespace, given: dict[str, Any]) -> Flight:
     triggers = tuple(_within(parsed(text), keep) for text in dict.fromkeys(given.get("trigger", ())))
     spans = {f"{name}_s": given[name] for name in ("after", "pause") if name in given}
     plan = Plan(triggers, before, **spans, ids=wanted_ids(args))
+    if args.save_to.resolve() == args.run_dir.resolve():
+        raise InputError(f"--save-to {args.save_to}: that is where the rings are, in memory; name another folder")
     sample = _sample(args) if args.stacks else None
     return Flight(Memory(keep, most), Folder(args.save_to, given.get("quota", QUOTA)), plan, say, sample)
 

@@ -113,8 +113,9 @@ def _length(text: str, length: str, example: str, what: str) -> int:
     try:
         ns = duration_ns(length)
     except InputError:
+        more = "; each further trigger takes a --trigger of its own" if ">" in length else ""
         raise InputError(
-            f"--trigger {text!r}: {length!r} is not a length of time; give it a unit, as in '{example}'"
+            f"--trigger {text!r}: {length!r} is not a length of time; give it a unit, as in '{example}'{more}"
         ) from None
     if not 0 < ns <= LONGEST_NS:
         raise InputError(f"--trigger {text!r}: {what} is more than nothing and a day at most, as in '{example}'")

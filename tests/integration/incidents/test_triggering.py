@@ -200,6 +200,7 @@ def test_the_oldest_make_room(pair: Pair, keep: Keep, incidents: Incidents, tmp_
         (["--trigger", "dispatch>200"], "--trigger 'dispatch>200': '200' is not a length of time; give it a unit"),
         (["--trigger", "p95(ttft)>2s/10m"], "its span of 10 min is longer than --keep 300s holds"),
         (["--trigger", "p95(ttft)>2s", "--keep", "10s"], "end it with a shorter one, such as /10s"),
+        (["--save-to", "/rings", "--run-dir", "/rings"], "--save-to /rings: that is where the rings are, in memory"),
         (["--save-to", ""], "argument --save-to: an empty name names nothing"),
         (["--ids-key", "nowhere", "--ids", "hash"], "nowhere cannot be read: no such file or directory"),
     ],

@@ -41,6 +41,7 @@ def test_what_can_be_written(text: str, trigger: Trigger) -> None:
             "--trigger 'dispatch>200': '200' is not a length of time; give it a unit, as in 'dispatch>200ms'",
         ),
         ("p95(ttft)>2s/30", "'30' is not a length of time; give it a unit, as in 'p95(ttft)>200ms/30s'"),
+        ("ttft>2s,dispatch>1s", "as in 'ttft>200ms'; each further trigger takes a --trigger of its own"),
         ("ttft>0s", "--trigger 'ttft>0s': a limit is more than nothing and a day at most"),
         ("ttft>25h", "a limit is more than nothing and a day at most"),
         ("p95(ttft)>2s/0s", "a span is more than nothing and a day at most, as in 'p95(ttft)>200ms/30s'"),
