@@ -54,3 +54,12 @@ def test_a_verb_s_module_needs_nothing_installed(module: str) -> None:
 @pytest.mark.parametrize("words", [[], *([name, "--help"] for name in VERBS)], ids=" ".join)
 def test_help_needs_nothing_installed(words: list[str]) -> None:
     assert "kvscope" in bare(f"from kvscope.cli import main; raise SystemExit(main({words!r}))")
+
+
+@pytest.mark.parametrize(
+    "verb", [["report", "--plain"], ["top", "--once", "--replay"], ["request", "cmpl"]], ids=lambda verb: verb[0]
+)
+def test_pyarrow_is_loaded_where_a_parquet_folder_is_met_and_nowhere_else(verb: list[str]) -> None:
+    loaded = loaded_by(f"from kvscope.cli import main; main({[*verb, 'docs/pictures/pull.kvs']!r})")
+    assert "numpy" in loaded
+    assert "pyarrow" not in loaded
