@@ -83,12 +83,14 @@ class Scene:
     """series -> value then"""
     meanwhile: tuple[Answer, ...] = ()
     """in the middle of the load"""
+    after: tuple[Answer, ...] = ()
+    """once it is over, over the load and nothing else"""
 
-    def whole(self) -> list[Answer]:
-        """The dashboards again, over the load and nothing else: from the last scrape before it on."""
+    def whole(self) -> tuple[Answer, ...]:
+        """The dashboards from the last scrape before the load on."""
         at = time.time()
         span = f"{round((at - self.since) * 1e3) + 1}ms"
-        return list(asked(self.prometheus, {}, span, span, at))
+        return tuple(asked(self.prometheus, {}, span, span, at))
 
     def known(self, metric: str, label: str) -> set[str]:
         """Values of a label of which every series was there before the load: rates see all that it added to these."""
@@ -128,7 +130,8 @@ def _loaded(scene: Scene, router: RouterProcess) -> Scene:
         assert sent.result() == LOAD.requests
     requests = [each for each in reported(rig) if each["request"] not in known]
     assert len(requests) == LOAD.requests
-    return replace(scene, requests=requests, since=since, before=before, meanwhile=meanwhile)
+    seen = replace(scene, requests=requests, since=since, before=before, meanwhile=meanwhile)
+    return replace(seen, after=seen.whole())
 
 
 def test_variables_have_the_values_of_the_pair(scene: Scene) -> None:
@@ -216,7 +219,7 @@ def test_counts_of_the_load_are_exact_by_raw_differences(scene: Scene) -> None:
     assert all(values == sorted(values) for values in growing.values())
 
 
-def _figure(answers: list[Answer], board: str, title: str, name: str) -> list[tuple[dict[str, str], float]]:
+def _figure(answers: tuple[Answer, ...], board: str, title: str, name: str) -> list[tuple[dict[str, str], float]]:
     (found,) = (each for each in answers if (each.board, each.query.name) == (board, name)
                 and each.panel.title.startswith(title))  # fmt: skip
     return found.now
@@ -237,7 +240,7 @@ def near(expected: Any) -> Any:
 
 
 def test_classes_are_the_report_s(scene: Scene) -> None:
-    answers = scene.whole()
+    answers = scene.after
     ttft = _mean(scene.requests, lambda request: request["ttft_ns"])
     known = scene.known('kvscope_class_seconds_sum{exposure="exposed"}', "class")
     assert {"coordination", "compute_run", "transfer"} <= known
@@ -259,7 +262,7 @@ def test_classes_are_the_report_s(scene: Scene) -> None:
 
 
 def test_quantiles_lie_in_the_bucket_of_the_report_s(scene: Scene) -> None:
-    answers, ttft = scene.whole(), sorted(request["ttft_ns"] for request in scene.requests)
+    answers, ttft = scene.after, sorted(request["ttft_ns"] for request in scene.requests)
     told = []
     for percent in (50, 95, 99):
         exact = ttft[-(-percent * len(ttft) // 100) - 1]
@@ -271,7 +274,7 @@ def test_quantiles_lie_in_the_bucket_of_the_report_s(scene: Scene) -> None:
 
 
 def test_stages_and_prices_are_the_report_s(scene: Scene) -> None:
-    answers = scene.whole()
+    answers = scene.after
     for exposure, column in (("exposed", "on the path"), ("hidden", "hidden")):
         rows = {labels["stage"]: value for labels, value in _figure(answers, "handoff", "Every stage", column)}
         assert rows or exposure == "hidden"
@@ -287,7 +290,7 @@ def test_stages_and_prices_are_the_report_s(scene: Scene) -> None:
 
 def test_a_dot_leads_to_a_request_of_the_report(scene: Scene) -> None:
     ids = {request["request"] for request in reported(scene.rig)}
-    dotted = [answer for answer in scene.whole() if answer.panel.exemplars]
+    dotted = [answer for answer in scene.after if answer.panel.exemplars]
     assert len(dotted) > 3
     for answer in dotted:
         found = {exemplar["labels"]["request"] for exemplar in scene.prometheus.exemplars(answer.expr)}

@@ -36,7 +36,7 @@ SMALL = ModelSpec(positions=1024)
 BLOCK, BLOCKS = 32, 40
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="class")
 def push(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
     """Short leases, a short watchdog, prefix caching, and a cache that holds one long request and a bit."""
     options = PairOptions(
@@ -53,7 +53,7 @@ def push(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
         yield rig
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="class")
 def known(push: Rig) -> Body:
     """Prefill's coordinates, as an early router knows them."""
     returned = prefilled(push["p0"], "first", prompt(100, 1))
@@ -122,8 +122,11 @@ class TestPush:
         assert split.failure == "decode registration_expired"
         assert split.ttft_ns is None
 
+    def test_nothing_went_wrong_in_the_probe(self, push: Rig) -> None:
+        nothing_went_wrong_in_the_probe(push)
 
-@pytest.fixture(scope="module")
+
+@pytest.fixture(scope="class")
 def pull(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
     """Two engines on each side, turns in both directions; p0 and d1 compute what they cannot load, p1 and d0 fail."""
     options = PairOptions(
@@ -240,6 +243,9 @@ class TestPull:
     def test_an_unknown_prefill_that_died_before_the_handshake(self, pull: Rig) -> None:
         died("p1", pull, "handshake")
 
+    def test_nothing_went_wrong_in_the_probe(self, pull: Rig) -> None:
+        nothing_went_wrong_in_the_probe(pull)
+
 
 def died(name: str, rig: Rig, how: str) -> None:
     """Kill a prefill engine between its answers and the decode legs, one for each policy."""
@@ -267,8 +273,7 @@ def died(name: str, rig: Rig, how: str) -> None:
     assert sum(span.ns for span in recomputed.path) == recomputed.ttft_ns
 
 
-def test_nothing_went_wrong_in_the_probe(push: Rig, pull: Rig) -> None:
-    for rig in (push, pull):
-        assert {ring.engine: ring.header.errors for ring in list_rings(rig.run_dir) if ring.header.errors} == {}
-        tally = rig.splits().tally
-        assert (tally.out_of_bounds, tally.lost) == (0, 0)
+def nothing_went_wrong_in_the_probe(rig: Rig) -> None:
+    assert {ring.engine: ring.header.errors for ring in list_rings(rig.run_dir) if ring.header.errors} == {}
+    tally = rig.splits().tally
+    assert (tally.out_of_bounds, tally.lost) == (0, 0)
