@@ -184,7 +184,7 @@ def test_the_last_process_ends(work: Work, run_dir: Path, tmp_path: Path, at_onc
     try:
         running.stderr.readline()
         begun = time.monotonic_ns()
-        until(lambda: at_once or worked.did(begun + 2 * 10**9), "the process does nothing")
+        until(lambda: at_once or bool(worked.did(begun + 2 * 10**9)), "the process does nothing")
         worked.process.kill()
         out, err = running.communicate(timeout=60)
     finally:
