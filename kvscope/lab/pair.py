@@ -104,8 +104,10 @@ class Pair:
             return
         if kind is not None:
             self.progress.drop()
-        self.progress.phase("stop the engines")
-        self._end()
+        try:
+            self.progress.phase("stop the engines")
+        finally:  # whatever became of the terminal: engines that nobody waits for would stay
+            self._end()
         self.progress.finish()
 
     def keep(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -15,6 +16,7 @@ import pytest
 from kvscope.lab import pair
 from kvscope.lab.errors import LabError
 from kvscope.lab.process import Process, Session, run_logged, stop_all
+from kvscope.lab.progress import Plain
 from kvscope.model.errors import InputError
 
 # A parent that ignores SIGTERM, with a child in a process group of its own that does too.
@@ -250,6 +252,23 @@ def test_a_set_up_that_fails_leaves_no_folder(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="nowhere"), pair.Pair(options, tmp_path / "out"):
         pytest.fail("it must not come up")
     assert list(tmp_path.iterdir()) == []
+
+
+class OneProcess(pair.Pair):
+    """A pair whose engines are one process that would run for minutes."""
+
+    def _start(self) -> None:
+        self.folder.mkdir(exist_ok=True)
+        self._run(python("p0", "import time; time.sleep(600)", self.folder))
+        (self.process,) = self._processes
+
+
+def test_a_terminal_that_is_gone_keeps_no_engine_up(tmp_path: Path) -> None:
+    stream = io.StringIO()
+    with pytest.raises(ValueError, match="closed file"), OneProcess(pair.PairOptions(), tmp_path, Plain(stream)) as up:
+        stream.close()
+    assert up.process.members() == []
+    assert not up.run_dir.exists()
 
 
 def engines_of(ours: Process, folder: Path) -> list[int]:
