@@ -265,7 +265,8 @@ class OneProcess(pair.Pair):
 
 def test_a_terminal_that_is_gone_keeps_no_engine_up(tmp_path: Path) -> None:
     stream = io.StringIO()
-    with pytest.raises(ValueError, match="closed file"), OneProcess(pair.PairOptions(), tmp_path, Plain(stream)) as up:
+    up = OneProcess(pair.PairOptions(), tmp_path, Plain(stream))
+    with pytest.raises(ValueError, match="closed file"), up:
         stream.close()
     assert up.process.members() == []
     assert not up.run_dir.exists()
