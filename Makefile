@@ -3,6 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+HERE := tests/unit tests/contract tests/integration
 SOURCES := kvscope tests benchmarks docs/pictures
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -42,9 +43,12 @@ engines: $(READY) ## the Python environment that the real engines run in, and th
 	$(BIN)/kvscope lab setup
 	$(BIN)/kvscope lab files
 
+# What fails is tried once more, alone: two at a time, or beside others on the machine, a second can become ten.
+AGAIN := --last-failed --last-failed-no-failures none
+
 test: engines ## every test, those on real vLLM engines too
-	$(BIN)/pytest -n 2 --dist loadfile tests/unit tests/contract tests/integration
-	$(BIN)/pytest tests/lab
+	$(BIN)/pytest -n 2 --dist loadfile $(HERE) || $(BIN)/pytest $(AGAIN) $(HERE)
+	$(BIN)/pytest tests/lab || $(BIN)/pytest $(AGAIN) tests/lab
 
 bench: $(READY) ## what an event costs, what a request costs, how fast the analysis is
 	$(BIN)/python benchmarks
