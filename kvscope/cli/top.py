@@ -84,9 +84,10 @@ def feed_of(args: argparse.Namespace) -> Feed:
 
         replay = Replay([Path(name) for name in args.replay])
         replay.set_speed(args.speed)
-        if args.at is not None or args.once or not (sys.stdout.isatty() or args.plain):
+        alone = args.once or not (sys.stdout.isatty() or args.plain)
+        if args.at is not None or alone:
             replay.seek(LONGEST if args.at is None else args.at)
-        if args.paused:
+        if args.paused or alone:  # one page is of the instant that was asked for, not of a while later
             replay.pause()
         return replay
     if args.connect is not None:

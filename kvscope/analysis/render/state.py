@@ -43,7 +43,9 @@ def put_condition(page: Page, found: Condition) -> None:
             "", f"clocks not aligned, in no percentile: {where}: {_who(requests)} ({len(requests):,})", WARNING
         )
     if found.missing:
-        page.items("", ["missing:", *(f"{name} ({n:,})" for name, n in found.missing[:FEW])])
+        more = len(found.missing) - FEW
+        rest = [f"and {more} more"] if more > 0 else []
+        page.items("", ["missing:", *(f"{name} ({n:,})" for name, n in found.missing[:FEW]), *rest])
     if found.waiting.count:
         _put_waiting(page, found)
     for engine, why in found.dark:

@@ -176,6 +176,16 @@ def test_a_page_of_a_recording_waits_until_that_was_gone_through(
     assert "leads TTFT" in capsys.readouterr().out
 
 
+def test_one_page_of_a_recording_is_of_the_instant_that_was_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    pages = set()
+    for _ in range(2):
+        assert main(["top", "--replay", str(PICTURES / "push-early.kvs"), "--at", "8s", "--once"]) == 0
+        pages.add(capsys.readouterr().out)
+    (page,) = pages
+    assert "PAUSED" in page
+    assert "win 8/60 s" in page
+
+
 def test_requests_that_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:
     recording = str(PICTURES / "push-early.kvs")
     assert main(["top", "--replay", recording, "--once", "--without", "a8558a54"]) == 0
