@@ -71,12 +71,19 @@ class OtlpSink:
             raise InputError(
                 "nothing tells the time of day of these moments, which spans need; give `wall_ns` with `arrived`"
             )
+        if trees.impossible and not trees.requests:
+            raise InputError(
+                "by what was told of the time of day (`wall_ns`), these moments were before 1970 or after 2262, which"
+                " no span can be; correct it where it is told"
+            )
         more = self._carrier.finish()
         told = f"{count(self._arrived, 'span')} of {count(trees.requests, 'request')} {self._carrier.name}"
         if trees.joined:
             told += f", {trees.joined:,} of them in traces of their callers"
         if trees.timeless:
             told += f"; {count(trees.timeless, 'request')} left out: nothing tells the time of day of their moments"
+        if trees.impossible:
+            told += f"; {count(trees.impossible, 'request')} left out: told to have been before 1970 or after 2262"
         return told + (f"; {more}" if more else "")
 
     def abandon(self) -> None:

@@ -9,6 +9,10 @@ from kvscope.export.otlp.tree import Batch, Told, Tree
 from kvscope.export.pieces import DECODE, PREFILL
 from kvscope.model.splits import Splits
 from kvscope.model.wallclock import WallClock
+from kvscope.probe.vocabulary import UNKNOWN
+
+LAST = 2**63 - 1
+"""ns since 1970, in the year 2262: what reads spans has no later time, and none before 0."""
 
 
 class Trees:
@@ -21,6 +25,8 @@ class Trees:
         """Of these, how many are in a trace that somebody told."""
         self.timeless = 0
         """Requests left out: nobody told what time of day their moments were at."""
+        self.impossible = 0
+        """Requests left out: by what was told, their moments were at times of day that no span can have."""
 
     def grow(self, splits: Splits, batch: Batch) -> None:
         """Add the spans of these requests to a batch."""
@@ -32,6 +38,9 @@ class Trees:
             told = self._told(request)
             if offsets is None:
                 self.timeless += 1
+                continue
+            if not _possible(request, offsets):
+                self.impossible += 1
                 continue
             self.requests += 1
             self.joined += told.parent is not None
@@ -54,3 +63,11 @@ class Trees:
         parent = router or legs.get(DECODE) or legs.get(PREFILL)
         links = {leg: each for leg, each in legs.items() if each is not None and each != parent}
         return Told(parent, links)
+
+
+def _possible(request: Request, offsets: dict[int, int]) -> bool:
+    """Whether every time of its spans can be written."""
+    told = [t for t in (request.origin, request.ended, *request.times) if t != UNKNOWN]
+    told += [t for reach in request.reach.values() for t in reach]
+    told += [t for piece in request.pieces for t in piece[-2:]]
+    return min(told) + min(offsets.values()) >= 0 and max(told) + max(offsets.values()) <= LAST

@@ -76,6 +76,20 @@ def test_odd_names_go_through_every_export_and_back(tmp_path: Path, odd: str) ->
             json.loads(line)
 
 
+@pytest.mark.parametrize("wall", [-(2**62), 2**63 - 1])
+def test_a_time_of_day_that_cannot_be_is_told_and_hinders_no_other_format(tmp_path: Path, wall: int) -> None:
+    path = tmp_path / "it.jsonl"
+    items = [item | ({"wall_ns": wall} if item["moment"] == "arrived" else {}) for item in push_early()]
+    path.write_text("".join(json.dumps(item) + "\n" for item in ({"version": 1}, *items)))
+    done = kvscope("export", path, "--otlp", tmp_path / "out.otlp")
+    assert done.returncode == 2
+    assert "before 1970 or after 2262" in done.stderr
+    assert not (tmp_path / "out.otlp").exists()
+    wanted = [word for name, file in FORMATS.items() if name != "--otlp" for word in (name, tmp_path / file)]
+    done = kvscope("export", path, *wanted)
+    assert done.returncode == 0, done.stderr
+
+
 CLOSED = {"stdout": ">&-", "stderr": "2>&-", "all": "<&- >&- 2>&-"}
 
 

@@ -147,6 +147,20 @@ def test_without_a_time_of_day_there_is_no_span() -> None:
     assert (trees.requests, trees.timeless) == (0, 1)
 
 
+@pytest.mark.parametrize("wall", [-(2**62), -(241 * MS), 2**63 - 1 - 239 * MS])
+def test_a_time_of_day_that_no_span_can_have_leaves_its_request_out(wall: int) -> None:
+    spans, trees = grown(pull(), wall)
+    assert not spans
+    assert (trees.requests, trees.timeless, trees.impossible) == (0, 0, 1)
+
+
+@pytest.mark.parametrize("wall", [0, 2**63 - 1 - 240 * MS])
+def test_the_first_and_the_last_time_of_day_are_written(wall: int) -> None:
+    spans, trees = grown(pull(), wall)
+    assert (trees.requests, trees.impossible) == (1, 0)
+    assert only(spans).start_time_unix_nano == wall
+
+
 def test_text_that_cannot_be_sent_is_replaced() -> None:
     items = [item | {"request": item["request"].replace("x", "\ud800")} for item in failed_and_aborted("x", 0)]
     assert "?" in told(only(grown(items)[0]))["kvscope.request"]
