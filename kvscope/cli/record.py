@@ -170,4 +170,6 @@ def sentence(done: Recorded) -> str:
     lost = f"{done.lost:,} overwritten before they were read" if done.lost else "none lost"
     processes = count(done.processes, "process", "processes")
     told = f"{count(done.events, 'event')} of {processes} in {done.seconds:.0f} s, {lost}, {in_bytes(done.size_bytes)}"
+    if done.removed:
+        told = f"{told} written, {count(done.removed, 'part')} removed since, {in_bytes(done.kept_bytes)} kept"
     return f"{told}, {count(done.unremoved, 'part')} could not be removed" if done.unremoved else told

@@ -34,6 +34,18 @@ EVENT = np.dtype(
 
 
 @dataclass(frozen=True)
+class Gap:
+    """A stretch of a process's time of which its records are in none of the sources."""
+
+    begin: int
+    """ns: the last record before it"""
+    end: int
+    """ns: the first one after it"""
+    events: int
+    """Records that are missing there."""
+
+
+@dataclass(frozen=True)
 class Process:
     """One process that recorded: where it ran, which engine it belongs to, what it lost."""
 
@@ -49,6 +61,10 @@ class Process:
     """Records overwritten before they were read, since reading began."""
     earlier: int = 0
     """Records overwritten before reading began: older than anything that is here."""
+    before: int = 0
+    """Records that lay in parts of the same recording before those that are here."""
+    gaps: tuple[Gap, ...] = ()
+    """Where sources that tell of it leave something out between them, in time order."""
     note: str = ""
     """Why this process is not instrumented, if it is not."""
     ended: bool = False

@@ -121,6 +121,7 @@ PROCESS: Table = {
     "threads": Field(KNOWN, "roles alone: names are dropped", "thread"),
     "lost": Field(KEPT, "what is missing"),
     "earlier": Field(KEPT, "what is missing"),
+    "before": Field(KEPT, "what is missing"),
     "texts_lost": Field(KEPT, "what is missing"),
     "ids": Field(KNOWN, "whether ids were hidden already", "ids"),
 }

@@ -19,6 +19,7 @@ class _Member:
     source: str
     """Where it was met first."""
     earlier: int = 0
+    before: int = 0
     lost: int = 0
     lost_before: int = 0
     """In parts before this one."""
@@ -59,8 +60,9 @@ class Numbering:
         self._numbers[process] = member.number
         member.lost = member.lost_before + int(info.get("lost", 0))
         if member.source == self._source:
-            member.earlier = int(info.get("earlier", 0))
-        return member.number, {**info, "lost": member.lost, "earlier": member.earlier}
+            member.earlier, member.before = int(info.get("earlier", 0)), int(info.get("before", 0))
+        said = {**info, "lost": member.lost, "earlier": member.earlier, "before": member.before}
+        return member.number, said if member.before else {name: said[name] for name in said if name != "before"}
 
     def of(self, process: int) -> int:
         """The number of a process that was told of."""

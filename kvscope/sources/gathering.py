@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from kvscope.model.events import Events, Process
-from kvscope.sources.records import RECORD, Rows, low64, process_of, to_rows, unrecorded
+from kvscope.sources.merging import Said, merged
+from kvscope.sources.records import RECORD, Rows, low64, process_of, to_rows
 from kvscope.sources.routers.log import RouterLog
 
 Identity = tuple[str, ...]
@@ -80,23 +81,14 @@ class Gathering:
         found = np.concatenate([np.empty(0, RECORD), *(part for each in seen for part in each.parts)])
         distinct = without_twins(found)
         self.duplicates += len(found) - len(distinct)
-        return [distinct], merged([each.info for each in seen], [each.held for each in seen], len(distinct))
+        return [distinct], merged([_said(each) for each in seen], len(distinct))
 
 
-def merged(infos: Sequence[Mapping[str, Any]], held: Sequence[int], distinct: int) -> Process:
-    """One process of which several sources tell. `held`: records in each of them; `distinct`: in all together."""
-    if len(infos) == 1:
-        return process_of(infos[0])
-    begun = [int(info.get("earlier", 0)) for info in infos]
-    published = [
-        count + int(info.get("lost", 0)) + before for info, count, before in zip(infos, held, begun, strict=True)
-    ]
-    # Of those that saw as much as any, one that saw it end, else the one named last.
-    newest = max(reversed(range(len(infos))), key=lambda each: (published[each], infos[each].get("alive") is False))
-    # What one source missed, another may have caught.
-    earlier = min(begun)
-    lost = max(published[newest] - earlier - distinct, 0) + max(map(unrecorded, infos))
-    return replace(process_of(infos[newest]), lost=lost, earlier=earlier)
+def _said(seen: Seen) -> Said:
+    times = [part["t"][part["moment"] != 0] for part in seen.parts]
+    some = [each for each in times if len(each)]
+    span = (min(int(each.min()) for each in some), max(int(each.max()) for each in some)) if some else None
+    return Said(seen.info, seen.held, span)
 
 
 def identity(info: Mapping[str, Any]) -> Identity:

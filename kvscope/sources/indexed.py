@@ -11,7 +11,6 @@ import os
 import struct
 import zlib
 from array import array
-from collections import defaultdict
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import lru_cache
@@ -80,9 +79,9 @@ class Index:
         for file in self.files:
             file.close()
 
-    def part(self, first: int, last: int, count: int, process: int, place: Iterable[int]) -> None:
+    def part(self, first: int, last: int, count: int, process: int, place: tuple[int, ...]) -> None:
         """There are records at a place of a file."""
-        self.lives.seen(process, first)
+        self.lives.seen(process, place[0], (first, last), count)
         self._parts.extend((first, last, count, process, *place))
 
     def texts(self, keys: list[int], place: Iterable[int]) -> None:
@@ -217,10 +216,7 @@ class Indexed:
 
     def settled(self, found: np.ndarray) -> tuple[tuple[Process, ...], int]:
         """As `ByTime` has it."""
-        table, held = self._spans.table, defaultdict[tuple[int, int], int](int)
-        for process, file, count in zip(*(table[name].tolist() for name in ("process", "file", "count")), strict=True):
-            held[process, file] += count
-        return self._lives.merged(held, found.tolist()), max(0, sum(held.values()) - int(found.sum()))
+        return self._lives.merged(found.tolist()), max(0, self._lives.held - int(found.sum()))
 
     def _rows(self, after: int, until: int, which: np.ndarray | None = None) -> Rows:
         found: dict[int, list[Rows]] = {}

@@ -5,12 +5,14 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from kvscope.model.events import Process
-from kvscope.sources.gathering import Identity, identity, merged
+from kvscope.model.events import Gap, Process
+from kvscope.sources.gathering import Identity, identity
+from kvscope.sources.merging import Said, gaps_between, merged
 from kvscope.sources.records import process_of
 
 NEVER = 2**62
@@ -21,15 +23,36 @@ ALWAYS = -NEVER
 class _Lifetime:
     """One process. What is said of it in several files holds together."""
 
-    since: int = NEVER
-    """ns: its first record"""
+    spans: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """file -> (ns, ns): its first record there and its last"""
+    held: dict[int, int] = field(default_factory=dict)
+    """file -> its records there"""
     told: dict[int, list[tuple[int, Process]]] = field(default_factory=dict)
     """file -> (from which time on, what was known)"""
     infos: dict[int, Mapping[str, Any]] = field(default_factory=dict)
     """file -> what it says last"""
 
+    @property
+    def since(self) -> int:
+        """ns: its first record"""
+        return min((first for first, _ in self.spans.values()), default=NEVER)
+
+    @cached_property
+    def said(self) -> list[Said]:
+        """What the files say of it, once all were gone through."""
+        return [Said(info, self.held.get(file, 0), self.spans.get(file)) for file, info in self.infos.items()]
+
+    @cached_property
+    def gaps(self) -> tuple[Gap, ...]:
+        """What no file holds, once all were gone through."""
+        return gaps_between(self.said)
+
     def at(self, until: int) -> Process:
         """What was known at a time; before anything was, what came first."""
+        gaps = tuple(gap for gap in self.gaps if gap.end <= until)
+        return replace(self._told_by(until), gaps=gaps) if gaps else self._told_by(until)
+
+    def _told_by(self, until: int) -> Process:
         known = [told[at - 1] for told in self.told.values() if (at := bisect_right(told, until, key=_when))]
         if not known:
             return min((told[0] for told in self.told.values()), key=_when)[1]
@@ -37,8 +60,9 @@ class _Lifetime:
         if len(known) == 1:
             return process
         # At most so many are missing: what one file missed, another may hold.
-        lost, earlier = sum(each.lost for _, each in known), min(each.earlier for _, each in known)
-        return replace(process, lost=lost, earlier=earlier)
+        oldest = min((each for _, each in known), key=lambda each: each.earlier + each.before)
+        lost = sum(each.lost for _, each in known)
+        return replace(process, lost=lost, earlier=oldest.earlier, before=oldest.before)
 
 
 class Lifetimes:
@@ -68,21 +92,26 @@ class Lifetimes:
             told.append((t, process))
         return number
 
-    def seen(self, number: int, t: int) -> None:
-        """It recorded at `t`."""
-        self._each[number].since = min(self._each[number].since, t)
+    def seen(self, number: int, file: int, span: tuple[int, int], count: int) -> None:
+        """A file holds so many records of it, from the first time to the last."""
+        each = self._each[number]
+        first, last = each.spans.get(file, span)
+        each.spans[file] = min(first, span[0]), max(last, span[1])
+        each.held[file] = each.held.get(file, 0) + count
 
     def in_several(self, number: int) -> bool:
         """Whether more than one file may hold what it recorded at a time."""
         files = [self._files.get(file, (f"file {file}", "")) for file in self._each[number].told]
         return len(set(files)) < len(files) or len({recording for recording, _ in files}) > 1
 
-    def merged(self, held: Mapping[tuple[int, int], int], distinct: Sequence[int]) -> tuple[Process, ...]:
-        """All of them, as all files together have it. held: (process, file) -> records; distinct: by process."""
-        return tuple(
-            merged(list(each.infos.values()), [held.get((number, file), 0) for file in each.infos], found)
-            for number, (each, found) in enumerate(zip(self._each, distinct, strict=True))
-        )
+    @property
+    def held(self) -> int:
+        """Records of all in all files."""
+        return sum(sum(each.held.values()) for each in self._each)
+
+    def merged(self, distinct: Sequence[int]) -> tuple[Process, ...]:
+        """All of them, as all files together have it. distinct: records of each"""
+        return tuple(merged(each.said, found) for each, found in zip(self._each, distinct, strict=True))
 
     def until(self, t: int) -> tuple[tuple[Process, ...], np.ndarray]:
         """(those that had recorded by `t`, and those that never did; where among them each number is, shape (all,))."""

@@ -15,6 +15,7 @@ from kvscope.model.errors import InputError
 from kvscope.model.events import Events
 from kvscope.probe import layout
 from kvscope.probe.recording import FILE_MAGIC
+from kvscope.sources.absent import absent
 from kvscope.sources.bytime import together
 from kvscope.sources.capacity import check_fits
 from kvscope.sources.folders import Member, members
@@ -56,6 +57,7 @@ def open_all(paths: Sequence[Path | str], run_dir: Path | str | None) -> Opened:
     if run_dir:
         notes += _read_rings(gathering, str(run_dir))
     events = gathering.events()
+    notes += absent(events.processes)
     if not events.processes:
         raise alone(gathering.routers) if gathering.routers else InputError(nothing(paths, run_dir, notes))
     notes += told_twice(gathering.duplicates)

@@ -27,7 +27,7 @@ class Output:
         self._file = open(_opened(path, force), "wb")  # noqa: SIM115 - closed by __exit__
         # What standard output goes to is whoever sent it there's: nothing in it is replaced.
         self._is_file = str(path) != STDOUT and stat.S_ISREG(os.fstat(self._file.fileno()).st_mode)
-        self.size = self.unremoved = 0
+        self.size = self.unremoved = self.removed = 0
         """Bytes written; there are no parts to remove."""
         self.faults: tuple[str, ...] = ()
         try:
@@ -49,6 +49,11 @@ class Output:
         except OSError as error:  # some file systems have no locks
             if error.errno in _OTHERS:
                 raise InputError(f"another recording goes into {self.path} now; name another file") from None
+
+    @property
+    def kept(self) -> int:
+        """Bytes of it that are there."""
+        return self.size
 
     def write(self, data: bytes, /) -> None:
         """Take it all."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from kvscope.model.errors import InputError
 from kvscope.model.events import Events, Process
+from kvscope.sources.absent import absent
 from kvscope.sources.bytime import ByTime, Loaded, together
 from kvscope.sources.folders import Member, members
 from kvscope.sources.indexed import Index, Indexed
@@ -119,12 +120,13 @@ def open_past(paths: Sequence[Path | str], told: Callable[[float], None]) -> Pas
     if not sources:
         nothing = "there is nothing to replay; name a recording (`kvscope record -o FILE` makes one)"
         raise alone(logs) if logs else InputError("; ".join((*index.notes, nothing)))
-    notes = () if index.files else tuple(index.notes)
+    said = tuple(absent([process for source in sources for process in source.processes]))
+    notes = said if index.files else (*index.notes, *said)
     if not logs:
         return Past(sources, notes)
-    moments, said = placed(logs, partial(_played, Past(sources)))
+    moments, told_of = placed(logs, partial(_played, Past(sources)))
     beside = [Loaded(moments)] if len(moments) else []
-    return Past([*sources, *beside], (*notes, *said))
+    return Past([*sources, *beside], (*notes, *told_of))
 
 
 def _played(past: Past) -> Iterator[Events]:

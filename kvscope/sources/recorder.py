@@ -43,6 +43,10 @@ class Recorded:
     """Sentences: ring files that could not be read, and what is in the way of parts."""
     unremoved: int = 0
     """Parts that should have been removed and could not be."""
+    removed: int = 0
+    """Parts that were removed to keep to the limits."""
+    kept_bytes: int = 0
+    """What is left of all that was written, now and before."""
 
 
 class Sink(Protocol):
@@ -59,6 +63,14 @@ class Sink(Protocol):
     @property
     def unremoved(self) -> int:
         """Parts that should have been removed and could not be."""
+
+    @property
+    def removed(self) -> int:
+        """Parts that were removed to keep to the limits."""
+
+    @property
+    def kept(self) -> int:
+        """Bytes of it that are there."""
 
     def check(self) -> None:
         """InputError: what was written is not there any more."""
@@ -170,7 +182,18 @@ def _told(path: Path | str, work: _Work) -> Iterator[None]:
 def _so_far(tap: Tap, sink: Sink, begun: float) -> Recorded:
     seconds = time.monotonic() - begun
     faults = (*tap.faults, *sink.faults)
-    return Recorded(tap.events, tap.lost, tap.processes, sink.size, seconds, tap.living, faults, sink.unremoved)
+    return Recorded(
+        tap.events,
+        tap.lost,
+        tap.processes,
+        sink.size,
+        seconds,
+        tap.living,
+        faults,
+        sink.unremoved,
+        sink.removed,
+        sink.kept,
+    )
 
 
 def _failed(path: Path | str, error: OSError, tap: Tap | None) -> str:

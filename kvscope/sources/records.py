@@ -137,13 +137,19 @@ def process_of(info: Mapping[str, Any]) -> Process:
         pid=int(info.get("pid", 0)),
         started=started,
         lost=int(info.get("lost", 0)) + unrecorded(info),
-        earlier=int(info.get("earlier", 0)),
+        earlier=max(int(info.get("earlier", 0)) - before_in(info), 0),
+        before=before_in(info),
         # One that records, though less than it should, is no dark one: what it lost says the rest.
         note="" if info.get("segments") else str(info.get("note") or ""),
         wall_ns=_wall_ns(info),
         ended=info.get("alive") is False,
         off=info.get("on") is False,
     )
+
+
+def before_in(info: Mapping[str, Any]) -> int:
+    """Records of it that earlier parts of the same recording hold."""
+    return int(info.get("before", 0))
 
 
 def _wall_ns(info: Mapping[str, Any]) -> int | None:

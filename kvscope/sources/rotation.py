@@ -71,6 +71,8 @@ class Folder:
         self._last = max(map(_number, named), default=0)
         self._faults = dict.fromkeys(_strange(named))
         self._stuck: list[_Kept] = []
+        self.removed = 0
+        """Parts that were removed to keep to the limits."""
         self._file: Output | None = None
         self._begun = 0.0
         self._written = 0
@@ -79,6 +81,11 @@ class Folder:
     def size(self) -> int:
         """Bytes that this recording has written, to whichever parts."""
         return self._written + (self._file.size if self._file else 0)
+
+    @property
+    def kept(self) -> int:
+        """Bytes of all parts that are there."""
+        return self._taken()
 
     @property
     def parts(self) -> int:
@@ -178,6 +185,8 @@ class Folder:
                     f"{oldest.path} cannot be removed: {why}; it stays, and others are removed in its place"
                 ] = None
             self._stuck.append(oldest)
+        else:
+            self.removed += 1
 
 
 def _parts_of(path: Path) -> list[Path]:

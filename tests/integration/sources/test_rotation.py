@@ -16,6 +16,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kvscope.cli.record import sentence
+from kvscope.model.amounts import in_bytes
 from kvscope.model.errors import InputError
 from kvscope.sources import open_sources
 from kvscope.sources.past import open_past
@@ -79,9 +81,33 @@ def test_parts_hold_together_what_the_rings_held(run_dir: Path, start: Start, tm
     assert same(opened.events, rings)
     for part in parts_in(tmp_path / "parts"):
         alone = open_sources([part])
-        assert alone.notes == ()
+        assert all(note.startswith("not in these recordings: ") for note in alone.notes)
         assert {process.engine for process in alone.events.processes} <= {"p0", "d0"}
         assert set(alone.events.rows["request"].tolist()) == set(alone.events.texts)
+
+
+def test_what_lies_between_the_parts_named_is_told_and_no_loss(run_dir: Path, start: Start, tmp_path: Path) -> None:
+    with recording(run_dir, tmp_path / "parts", Limits(part_bytes=1)) as seen:
+        writer = start("p0")
+        for turn in range(1, 5):
+            writer.tell("write 1250")
+            until_written(seen, turn * 1250)
+    named = [part for part in parts_in(tmp_path / "parts") if len(open_sources([part]).events)]
+    assert len(named) > 2
+    opened = open_sources([named[0], named[-1]])
+    (process,) = opened.events.processes
+    (gap,) = process.gaps
+    assert (process.lost, process.earlier, gap.events) == (0, 0, 5000 - len(opened.events))
+    assert (gap.end - gap.begin, len(opened.notes)) == (gap.events + 1, 1)
+    past = open_past([named[0], named[-1]], lambda share: None)
+    try:
+        assert past.notes == opened.notes
+        assert past.between(0, gap.end - 1).processes[0].gaps == ()
+        assert past.between(0, gap.end).processes[0].gaps == (gap,)
+        settled, _ = past.settled(np.array([len(opened.events)]))
+        assert (settled[0].lost, settled[0].gaps) == (0, (gap,))
+    finally:
+        past.close()
 
 
 def test_parts_are_gone_through_as_one(run_dir: Path, start: Start, tmp_path: Path) -> None:
@@ -124,10 +150,14 @@ def test_the_oldest_make_room_and_others_stay(
         (tmp_path / "copy" / name).unlink()
     opened = open_sources([tmp_path / "copy"])
     (process,) = opened.events.processes
-    assert opened.notes == ()
-    assert process.lost == 0
-    assert process.earlier == 160_000 - len(opened.events) > 0
-    assert sorted(opened.events.rows["t"])[0] == process.earlier + 1
+    gone = 160_000 - len(opened.events)
+    assert opened.notes == (f"not in these recordings: {gone:,} events of parts before them, removed or not named",)
+    assert (process.lost, process.earlier, process.before, process.gaps) == (0, 0, gone, ())
+    assert gone > 0
+    assert sorted(opened.events.rows["t"])[0] == gone + 1
+    assert seen[-1].removed > 0
+    kept = f"MB written, {seen[-1].removed} parts removed since, {in_bytes(most[-1])} kept"
+    assert sentence(seen[-1]).endswith(kept)
 
 
 def test_what_is_too_old_is_removed_though_nothing_comes(tmp_path: Path) -> None:

@@ -80,15 +80,22 @@ def test_each_part_names_its_processes_and_texts() -> None:
     assert begun == {"p0", "d0", "router"}
 
 
-def test_what_came_before_a_part_is_earlier_and_what_is_missing_between_is_lost() -> None:
+def test_what_came_before_a_part_or_lies_between_two_is_no_loss() -> None:
     pieces, whole = cut(WHOLE, 3), read_recordings([WHOLE])
     count = len(whole)
     later = read(pieces[4:])
-    assert sum(process.earlier for process in later.processes) == count - len(later)
+    assert sum(process.before for process in later.processes) == count - len(later)
+    assert sum(process.earlier for process in later.processes) == 0
     assert sum(process.lost for process in later.processes) == 0
     torn = read([*pieces[:5], *pieces[7:]])
-    assert sum(process.lost for process in torn.processes) == count - len(torn) > 0
-    assert sum(process.earlier for process in torn.processes) == 0
+    gaps = [gap for process in torn.processes for gap in process.gaps]
+    assert sum(gap.events for gap in gaps) == count - len(torn) > 0
+    assert all(gap.begin < gap.end for gap in gaps)
+    assert [sum(getattr(process, name) for process in torn.processes) for name in ("lost", "earlier", "before")] == [
+        0,
+        0,
+        0,
+    ]
 
 
 def test_losses_are_those_of_the_part_in_which_they_fell() -> None:
@@ -106,7 +113,8 @@ def test_losses_are_those_of_the_part_in_which_they_fell() -> None:
         writer.turn()
     writer.end({})
     seen = [read([file.getvalue()]).processes[0] for file in made]
-    assert [(each.lost, each.earlier) for each in seen] == [(0, 7), (3, 17), (2, 30), (0, 42)]
+    told = [(each.lost, each.earlier, each.before) for each in seen]
+    assert told == [(0, 7, 0), (3, 7, 10), (2, 10, 20), (0, 12, 30)]
 
 
 def test_one_that_ended_is_told_in_the_parts_that_hold_it_and_in_no_later_one() -> None:
