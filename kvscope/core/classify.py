@@ -9,7 +9,7 @@ import numpy as np
 from kvscope.core.columns import Columns
 from kvscope.core.legs import NONE
 from kvscope.model.engines import DARK
-from kvscope.model.graph import NODES
+from kvscope.model.graph import NODE, NODES
 from kvscope.model.membership import among
 from kvscope.model.requests import STATES, State
 from kvscope.model.shapes import SHAPE_CODE, SHAPES
@@ -20,6 +20,7 @@ _BEFORE_DONE = ("registration_sent", "D.handed", "matched", "post_begun", "prepa
 _TRANSFER = (*_BEFORE_DONE, "done_seen", "notified", "noticed", "ready")
 _WITHOUT_TRANSFER = tuple(SHAPE_CODE[name] for name in ("prefix_hit", "no_handoff", "decode_only"))
 _NEEDS_PEER = tuple(SHAPE_CODE[name] for name in ("push", "pull", "return_read", "prefix_hit", "prefill_only"))
+_ENDED = tuple(SHAPE_CODE[name] for name in ("aborted", "failed"))
 # Prefill takes a completion into account only after a read of its own; posts it makes in a push, too.
 _READ_BACK = ("P.reserved", "P.noticed", "P.ready")
 _POSTED_BACK = ("P.post_begun", "P.prepared", "P.posted")
@@ -45,14 +46,16 @@ class Classes:
     """(n,) bool: the decode engine computed the prompt after a failed load"""
 
 
-def classify(columns: Columns) -> Classes:
-    """Shape, state, and what is missing, from the moments alone."""
+def classify(columns: Columns, cut: np.ndarray) -> Classes:
+    """Shape, state, and what is missing, from the moments. cut: (legs,) bool as of `cut_legs`"""
     shape = _shapes(columns)
-    missing = _missing(columns, shape)
+    over = _over(columns, shape)
+    lost_sight = ~over & _cut(columns, cut)
+    missing = _missing(columns, shape) | _never_told(columns, shape, over, lost_sight)
     recompute = shape == SHAPE_CODE["failed_recomputed"]
     return Classes(
         shape=shape,
-        state=_states(columns, shape, missing),
+        state=_states(columns, shape, missing, over, lost_sight),
         missing=missing,
         knew=_knew(columns, shape),
         push=columns.push & ~columns.pull & ~among(shape, *_WITHOUT_TRANSFER),
@@ -115,15 +118,35 @@ def _missing(columns: Columns, shape: np.ndarray) -> np.ndarray:
     return np.asarray(required[:, shape] & (columns.time[: len(NODES)] == UNKNOWN))
 
 
-def _states(columns: Columns, shape: np.ndarray, missing: np.ndarray) -> np.ndarray:
+def _over(columns: Columns, shape: np.ndarray) -> np.ndarray:
+    """(n,) bool: its first token or its end was seen."""
+    decode = columns.has("first_token", "D.finished", "D.released")
+    return np.where(columns.joined.decode != NONE, decode, columns.has("P.released") | among(shape, *_ENDED))
+
+
+def _cut(columns: Columns, cut: np.ndarray) -> np.ndarray:
+    """(n,) bool: of the leg that would tell how it goes on, nothing was recorded beyond a gap."""
+    joined = columns.joined
+    return np.asarray(np.append(cut, False)[np.where(joined.decode != NONE, joined.decode, joined.prefill)])
+
+
+def _never_told(columns: Columns, shape: np.ndarray, over: np.ndarray, cut: np.ndarray) -> np.ndarray:
+    """(NODES, n) bool: what those lack that were cut, or ended before anything told their shape."""
+    lacking = np.zeros((len(NODES), len(columns)), bool)
+    decode = columns.joined.decode != NONE
+    lacking[list(SHAPES[SHAPE_CODE["decode_only"]].nodes)] = decode & (cut | over & (shape == SHAPE_CODE["undecided"]))
+    lacking[NODE["first_token"]] |= cut
+    return np.asarray(lacking & (columns.time[: len(NODES)] == UNKNOWN))
+
+
+def _states(columns: Columns, shape: np.ndarray, missing: np.ndarray, over: np.ndarray, cut: np.ndarray) -> np.ndarray:
     prefill, decode = columns.joined.prefill != NONE, columns.joined.decode != NONE
-    answered = columns.has("first_token")
-    ended = among(shape, SHAPE_CODE["aborted"], SHAPE_CODE["failed"])
-    over = np.where(decode, answered | columns.has("D.finished"), columns.has("P.released") | ended)
+    ended = among(shape, *_ENDED)
     needs_peer = among(shape, *_NEEDS_PEER)
     dark = (prefill != decode) & (columns.joined.peer == DARK) & needs_peer
     answers, unaligned = np.array([kind.answers for kind in SHAPES])[shape], columns.joined.unaligned
     table = (
+        (State.INCOMPLETE, cut),
         (State.UNFINISHED, ~over),
         (State.ONE_LEGGED, dark),
         (State.UNMATCHED, ~decode & ~ended),

@@ -10,6 +10,7 @@ from kvscope.core.carve import carve
 from kvscope.core.classify import Classes, classify
 from kvscope.core.clocks import lags
 from kvscope.core.columns import Columns, gather_columns
+from kvscope.core.cut import cut_legs
 from kvscope.core.join import Joined, join
 from kvscope.core.latest import last_moments
 from kvscope.core.legs import NONE, Legs, gather_legs
@@ -31,6 +32,8 @@ class Solution:
     splits: Splits
     violations: np.ndarray
     """(n,) moments that lay after one that depends on them"""
+    cut: np.ndarray
+    """(legs,) bool, as of `cut_legs`"""
 
 
 def split(events: Events, now: int | None = None) -> Splits:
@@ -49,15 +52,16 @@ def solve(events: Events, now: int | None = None, lag: np.ndarray | None = None)
     joined = join(legs)
     ranks = slowest_ranks(legs, joined)
     columns = gather_columns(legs, joined, ranks)
-    classes = classify(columns)
+    latest = int(legs.rows["t"].max(initial=0)) if now is None else now
+    cut = cut_legs(legs, events.processes, latest)
+    classes = classify(columns, cut)
     chosen = masks(columns, classes)
     time = columns.time[: len(NODES)]
     walks = (walk(time, chosen.path), walk(time, chosen.registration), walk(time, chosen.staging))
     carves = carve(columns, walks)
-    latest = int(legs.rows["t"].max(initial=0)) if now is None else now
     lag = lags(events.processes, legs.rows) if lag is None else lag
     splits = _assemble(columns, classes, ranks, chosen, walks, carves, latest, lag)
-    return Solution(legs, joined, splits, walks[0].violations)
+    return Solution(legs, joined, splits, walks[0].violations, cut)
 
 
 def _assemble(

@@ -46,7 +46,7 @@ _ENDS[MOMENT_CODE["finished"], DECODE] = True
 _ENDS[MOMENT_CODE["released"], PREFILL] = True
 _CHUNK, _STEP = MOMENT_CODE["chunk"], MOMENT_CODE["step"]
 _MEETINGS = (MOMENT_CODE["handshake_begun"], MOMENT_CODE["handshake_ended"])
-_RESERVED = MOMENT_CODE["reserved"]
+_RESERVED, _OVER = MOMENT_CODE["reserved"], [NODE["D.finished"], NODE["D.released"]]
 
 
 @dataclass(frozen=True)
@@ -313,7 +313,7 @@ class Stream:
         splits = solution.splits
         silent = splits.idle
         over = (solution.joined.decode == NONE) & (splits.state != STATES.index(State.UNFINISHED))
-        over |= splits.time[:, NODE["D.finished"]] != UNKNOWN
+        over |= (splits.time[:, _OVER] != UNKNOWN).any(axis=1) | np.append(solution.cut, False)[solution.joined.decode]
         pinned = (solution.joined.prefill != NONE) & (splits.time[:, NODE["P.released"]] == UNKNOWN)
         done = done | over & (silent >= np.where(pinned, self.limits.linger_ns, self.limits.sweep_ns))
         given_up = ~done & ((silent >= self.limits.give_up_ns) | self._excess(solution, silent))
