@@ -25,7 +25,7 @@ PICTURES = {
 }
 """File name -> the command whose output it shows. Commands run in this folder."""
 
-WRITTEN = {"profile-flame": "kvscope profile push-profile --stage poll_gap --flame"}
+WRITTEN = {"profile-flame": "kvscope profile push-profile --stage poll_gap --force --flame"}
 """File name -> the command that writes the picture itself."""
 
 TOP = "kvscope top --replay push-early.kvs --without warmup- --paused --at"

@@ -17,6 +17,7 @@ from kvscope.cli.record import stopping
 from kvscope.cli.sources_arguments import add_run_dir, named
 from kvscope.cli.switching import NOTHING
 from kvscope.cli.terminal import add_looks, console_for, page_for, show
+from kvscope.export.making import Making, check_free
 from kvscope.model.amounts import in_bytes
 from kvscope.model.counting import count
 from kvscope.model.errors import InputError
@@ -58,6 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--stage", choices=tuple(STAGE), metavar="STAGE", help="only samples while this stage was open")
     parser.add_argument("--flame", type=Path, metavar="FILE", help="write a flame graph (SVG)")
     parser.add_argument("--speedscope", type=Path, metavar="FILE", help="write a file for speedscope")
+    parser.add_argument("--force", action="store_true", help="replace what --flame and --speedscope find there")
     parser.add_argument("--json", action="store_true", help="everything as one JSON document (docs/profile.md)")
     add_run_dir(parser)
     add_looks(parser)
@@ -67,6 +69,8 @@ def run(args: argparse.Namespace) -> int:
     """Sample, unless a folder was named; then show what is in it. 3: no engine records here."""
     from kvscope.stacks.session import STACKS
 
+    for path in filter(None, (args.flame, args.speedscope)):
+        check_free(path, args.force)  # not only once all is sampled
     folder = _folder(args)
     if folder is None:
         targets = _targets(args)
@@ -191,7 +195,13 @@ def _put(path: Path, pieces: Callable[[Stacks, str], Iterator[str]], stacks: Sta
     if not len(stacks.samples):
         say(f"kvscope: {path} is not written: there is no sample to put in it")
         return
-    with open(path, "w", encoding="utf-8", errors="replace") as file:
-        file.writelines(pieces(stacks, title))
-    samples, size = count(len(stacks.samples), "sample"), in_bytes(path.stat().st_size)
-    say(f"kvscope: {samples} written to {path}, {size}; {what}")
+    file = Making(path)
+    try:
+        for piece in pieces(stacks, title):
+            file.write(piece.encode(errors="replace"))
+        file.settle()
+        file.place()
+    except BaseException:
+        file.abandon()
+        raise
+    say(f"kvscope: {count(len(stacks.samples), 'sample')} written to {path}, {in_bytes(file.size)}; {what}")

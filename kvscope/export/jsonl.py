@@ -7,10 +7,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
 
-from kvscope.export.making import Making
+from kvscope.export.making import Making, check_free
 from kvscope.export.passage import Part
 from kvscope.model.counting import count
-from kvscope.model.errors import InputError
 from kvscope.model.events import Process
 from kvscope.sources.lines import Lines, last_line, process_lines, version_line
 
@@ -37,9 +36,7 @@ class ToFile:
 
     def __init__(self, path: Path, force: bool) -> None:
         """InputError: it is there (and not `force`), or cannot be written."""
-        if path.exists() and not (force and path.is_file()):
-            do = "name another file" if path.is_dir() else "name another file, or add --force to replace it"
-            raise InputError(f"{path} is there already; {do}")
+        check_free(path, force)
         self._making, self.name = Making(path), f"written to {path}"
         self.write = self._making.write
 

@@ -87,6 +87,13 @@ class Making:
             self._file.close()
 
 
+def check_free(path: Path, force: bool) -> None:
+    """InputError: a file is there (and not `force`), or what no file may replace."""
+    if path.exists() and not (force and path.is_file()):
+        do = "name another file, or add --force to replace it" if path.is_file() else "name another file"
+        raise InputError(f"{path} is there already; {do}")
+
+
 def beside(path: Path) -> Path:
     """Where a file is while it is being written."""
     return path.with_name(f".{path.name}.part")

@@ -11,11 +11,10 @@ from typing import Any
 from google.protobuf.json_format import MessageToDict
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from kvscope.export.making import Making
+from kvscope.export.making import Making, check_free
 from kvscope.export.otlp.delivery import Delivery
 from kvscope.export.otlp.endpoint import Endpoint
 from kvscope.model.counting import count
-from kvscope.model.errors import InputError
 
 _IDS = ("traceId", "spanId", "parentSpanId")
 
@@ -58,8 +57,7 @@ class ToFile:
 
     def __init__(self, path: Path, force: bool) -> None:
         """InputError: it is there (and not `force`), or cannot be written."""
-        if path.exists() and not (force and path.is_file()):
-            raise InputError(f"{path} is there already; name another file, or replace it with --force")
+        check_free(path, force)
         self._making = Making(path)
         self.name = f"written to {path}"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -87,6 +88,44 @@ def test_pictures_are_written(known: Path, tmp_path: Path) -> None:
     assert told[1].endswith("B; open it at https://www.speedscope.app")
     assert "spin (" in flame.read_text()
     assert json.loads(scope.read_text())["$schema"].startswith("https://www.speedscope.app/")
+
+
+@pytest.mark.parametrize("option", ["--flame", "--speedscope"])
+def test_a_picture_that_is_there_stays_unless_forced(known: Path, tmp_path: Path, option: str) -> None:
+    there = tmp_path / "there"
+    there.write_text("mine\n")
+    done = typed(known, option, there)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"{there} is there already; name another file, or add --force" in done.stderr
+    assert there.read_text() == "mine\n"
+    done = typed(known, option, there, "--force")
+    assert done.returncode == 0, done.stderr
+    assert there.read_text() != "mine\n"
+    assert [each.name for each in tmp_path.iterdir()] == ["there"]
+
+
+def _small() -> None:
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500))
+
+
+@pytest.mark.parametrize("option", ["--flame", "--speedscope"])
+def test_a_picture_without_room_leaves_the_older_one(known: Path, tmp_path: Path, option: str) -> None:
+    there = tmp_path / "there"
+    there.write_text("mine\n")
+    done = typed(known, option, there, "--force", preexec_fn=_small)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert f"cannot write {there}: the file may not grow" in done.stderr
+    assert there.read_text() == "mine\n"
+    assert [each.name for each in tmp_path.iterdir()] == ["there"]
+
+
+@pytest.mark.parametrize("option", ["--flame", "--speedscope"])
+def test_a_picture_that_is_there_is_told_before_anything_is_sampled(run_dir: Path, tmp_path: Path, option: str) -> None:
+    (tmp_path / "there").touch()
+    done = typed("--run-dir", run_dir, "-o", tmp_path / "out", option, tmp_path / "there")
+    assert done.returncode == 2
+    assert "is there already" in done.stderr
 
 
 def test_a_stage_in_which_nothing_was(known: Path, tmp_path: Path) -> None:
