@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from kvscope.model.events import Events, Process
-from kvscope.sources.merging import Said, merged
+from kvscope.sources.merging import Said, merged, under_other_ids
 from kvscope.sources.records import RECORD, Rows, low64, process_of, to_rows
 from kvscope.sources.routers.log import RouterLog
 
@@ -39,6 +39,8 @@ class Gathering:
         self._texts: dict[int, str] = {}
         self.duplicates = 0
         """Records that more than one source held. Known once `events` was called."""
+        self.under_other_ids = 0
+        """Of these, some are not known to be the same, since their requests' ids were written in different ways."""
         self.routers: list[RouterLog] = []
         """What other projects' routers wrote: put among the events once it is known what clocks those are on."""
 
@@ -58,7 +60,7 @@ class Gathering:
 
     def events(self) -> Events:
         """All together. A process's index is the order in which it was first seen."""
-        self.duplicates = 0
+        self.duplicates = self.under_other_ids = 0
         parts: list[tuple[int, Rows]] = []
         processes: list[Process] = []
         for index, seen in enumerate(self._processes.values()):
@@ -81,7 +83,9 @@ class Gathering:
         found = np.concatenate([np.empty(0, RECORD), *(part for each in seen for part in each.parts)])
         distinct = without_twins(found)
         self.duplicates += len(found) - len(distinct)
-        return [distinct], merged([_said(each) for each in seen], len(distinct))
+        said = [_said(each) for each in seen]
+        self.under_other_ids += under_other_ids(said)
+        return [distinct], merged(said, len(distinct))
 
 
 def _said(seen: Seen) -> Said:

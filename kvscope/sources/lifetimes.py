@@ -12,7 +12,7 @@ import numpy as np
 
 from kvscope.model.events import Gap, Process
 from kvscope.sources.gathering import Identity, identity
-from kvscope.sources.merging import Said, gaps_between, merged
+from kvscope.sources.merging import Said, gaps_between, merged, under_other_ids
 from kvscope.sources.records import process_of
 
 NEVER = 2**62
@@ -108,6 +108,11 @@ class Lifetimes:
     def held(self) -> int:
         """Records of all in all files."""
         return sum(sum(each.held.values()) for each in self._each)
+
+    @property
+    def under_other_ids(self) -> int:
+        """Records that several files hold under ids written in different ways."""
+        return sum(under_other_ids(each.said) for each in self._each)
 
     def merged(self, distinct: Sequence[int]) -> tuple[Process, ...]:
         """All of them, as all files together have it. distinct: records of each"""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kvscope.model.events import Gap, Process
+from kvscope.probe.ids import DROP
 from kvscope.sources.records import before_in, process_of, unrecorded
 
 
@@ -72,6 +73,17 @@ def _gaps(said: Sequence[Said], absent: int) -> tuple[Gap, ...]:
 def gaps_between(said: Sequence[Said]) -> tuple[Gap, ...]:
     """What lies between sources, by what they counted alone."""
     return tuple(gap for gap in _between(said) if gap.events)
+
+
+def under_other_ids(said: Sequence[Said]) -> int:
+    """Records that sources hold under ids written in different ways (kept, hashed, dropped): no twins are known."""
+    found, reached = 0, dict[object, int]()
+    for each in sorted(said, key=lambda each: each.begun):
+        way = each.info.get("ids")
+        others = [end for other, end in reached.items() if other != way or way == DROP]  # dropped: never the same twice
+        found += max(min(each.published, max(others, default=0)) - each.begun, 0)
+        reached[way] = max(each.published, reached.get(way, 0))
+    return found
 
 
 def _between(said: Sequence[Said]) -> Iterator[Gap]:

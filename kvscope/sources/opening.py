@@ -57,7 +57,7 @@ def open_all(paths: Sequence[Path | str], run_dir: Path | str | None) -> Opened:
     if run_dir:
         notes += _read_rings(gathering, str(run_dir))
     events = gathering.events()
-    notes += absent(events.processes)
+    notes += (*absent(events.processes), *counted_twice(gathering.under_other_ids))
     if not events.processes:
         raise alone(gathering.routers) if gathering.routers else InputError(nothing(paths, run_dir, notes))
     notes += told_twice(gathering.duplicates)
@@ -70,6 +70,15 @@ def told_twice(duplicates: int) -> Iterator[str]:
     """What to say of records that several sources hold, if any do."""
     if duplicates:
         yield f"{count(duplicates, 'record')} in more than one source, each counted once"
+
+
+def counted_twice(records: int) -> Iterator[str]:
+    """What to say of records that several sources hold under ids that were written in different ways, if any do."""
+    if records:
+        yield (
+            f"some {count(records, 'record')} are in more than one source, under ids written in different ways (kept,"
+            " hashed or dropped): their requests count twice; name recordings with ids of one kind"
+        )
 
 
 def nothing(paths: Sequence[Path | str], run_dir: Path | str | None, notes: Sequence[str]) -> str:

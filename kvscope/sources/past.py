@@ -16,7 +16,7 @@ from kvscope.sources.absent import absent
 from kvscope.sources.bytime import ByTime, Loaded, together
 from kvscope.sources.folders import Member, members
 from kvscope.sources.indexed import Index, Indexed
-from kvscope.sources.opening import STDIN, is_recording, open_all, told_twice
+from kvscope.sources.opening import STDIN, counted_twice, is_recording, open_all, told_twice
 from kvscope.sources.parquet.manifest import is_export
 from kvscope.sources.routers.log import RouterLog
 from kvscope.sources.routers.reading import alone, placed, router_log
@@ -121,6 +121,7 @@ def open_past(paths: Sequence[Path | str], told: Callable[[float], None]) -> Pas
         nothing = "there is nothing to replay; name a recording (`kvscope record -o FILE` makes one)"
         raise alone(logs) if logs else InputError("; ".join((*index.notes, nothing)))
     said = tuple(absent([process for source in sources for process in source.processes]))
+    said = (*said, *counted_twice(index.lives.under_other_ids))
     notes = said if index.files else (*index.notes, *said)
     if not logs:
         return Past(sources, notes)

@@ -11,6 +11,7 @@ import pytest
 from kvscope.probe.ids import MADE, Ids
 from kvscope.probe.reader import list_rings
 from kvscope.sources import open_sources
+from kvscope.sources.past import open_past
 
 from .conftest import Start
 
@@ -69,6 +70,21 @@ def test_dropped_ones_are_never_the_same_twice(run_dir: Path, start: Start, tmp_
     assert not found[0] & found[1]
     assert not (found[0] | found[1]) & plain_ids(run_dir)
     assert len(found[0]) == len(plain_ids(run_dir))
+
+
+@pytest.mark.parametrize("modes", [("keep", "hash"), ("drop", "drop")])
+def test_requests_under_two_names_are_said_to_count_twice(
+    run_dir: Path, start: Start, tmp_path: Path, modes: tuple[str, str]
+) -> None:
+    start("p0").tell("write 200")
+    for at, mode in enumerate(modes):
+        assert ran("kvscope", "dump", "--ids", mode, "-o", str(tmp_path / f"{at}.kvs")).returncode == 0
+    paths = [tmp_path / f"{at}.kvs" for at in range(2)]
+    (note,) = open_sources(paths).notes
+    assert note.startswith("some 200 records are in more than one source, under ids written in different ways")
+    past = open_past(paths, lambda share: None)
+    past.close()
+    assert past.notes == (note,)
 
 
 @pytest.mark.parametrize("mode", ["hash", "drop"])

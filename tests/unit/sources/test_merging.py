@@ -6,7 +6,7 @@ from typing import Any
 
 from kvscope.model.events import Gap, Process
 from kvscope.sources.absent import absent
-from kvscope.sources.merging import Said, gaps_between, merged
+from kvscope.sources.merging import Said, gaps_between, merged, under_other_ids
 
 
 def said(earlier: int, held: int, span: tuple[int, int] | None, **more: Any) -> Said:
@@ -58,6 +58,13 @@ def test_counts_alone_tell_the_gap_where_twins_are_not_known() -> None:
     assert gaps_between([said(0, 100, (10, 20)), said(500, 100, (70, 80)), said(600, 1, (90, 90))]) == (
         Gap(20, 70, 400),
     )
+
+
+def test_sources_whose_ids_were_written_in_different_ways_share_what_both_saw() -> None:
+    kept, hashed = said(0, 100, (10, 80)), said(60, 100, (50, 99), ids="hash")
+    assert under_other_ids([kept, hashed]) == 40
+    assert under_other_ids([kept, said(100, 5, (81, 82), ids="hash")]) == 0
+    assert under_other_ids([kept, said(60, 100, (50, 99))]) == 0
 
 
 def test_gaps_of_several_processes_at_a_time_are_told_together() -> None:
