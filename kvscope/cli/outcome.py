@@ -24,11 +24,12 @@ from typing import TextIO
 
 from kvscope.lab.errors import LabError
 from kvscope.model.controls import seen
-from kvscope.model.errors import InputError
+from kvscope.model.errors import InputError, NothingThereError
 
 OK = 0
 LAB_FAILED = 1
 BAD_INPUT = 2
+NOTHING = 3
 OUR_FAULT = 70
 INTERRUPTED = 130
 PIPE_CLOSED = 141
@@ -96,7 +97,7 @@ def verdict(error: BaseException) -> tuple[int, str]:
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED, "interrupted"
     if isinstance(error, InputError):
-        return BAD_INPUT, str(error)
+        return NOTHING if isinstance(error, NothingThereError) else BAD_INPUT, str(error)
     if isinstance(error, LabError):
         return LAB_FAILED, str(error)
     if isinstance(error, OSError) and error.filename is not None:

@@ -19,6 +19,7 @@ from kvscope.cli.outcome import OK, say
 from kvscope.cli.positive import above_zero
 from kvscope.cli.sizes import size
 from kvscope.cli.sources_arguments import add_run_dir
+from kvscope.cli.switching import NOTHING
 from kvscope.model.amounts import in_bytes
 from kvscope.model.counting import count
 from kvscope.model.errors import InputError
@@ -43,7 +44,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o", "--output", type=Path, required=True, metavar="FILE", help="the recording to write; - is standard output"
     )
     parser.add_argument(
-        "--for", type=seconds, dest="span", metavar="TIME", help="stop after, e.g. 30s (default: Ctrl-C)"
+        "--for",
+        type=seconds,
+        dest="span",
+        metavar="TIME",
+        help="stop after, e.g. 30s (default: Ctrl-C); what the rings held before is kept too",
     )
     parser.add_argument(
         "--interval",
@@ -75,7 +80,7 @@ def _add_parts(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Record until told to stop; 0 also when nothing came."""
+    """Record until told to stop. 3: no process recorded anything."""
     from kvscope.sources.recorder import record_parts_until, record_until
 
     limits, ids, progress = limits_of(args), wanted_ids(args), _Progress(args.run_dir)
@@ -87,7 +92,12 @@ def run(args: argparse.Namespace) -> int:
     progress.say_faults(done)
     there = args.output.is_file() or args.output.is_dir()
     following = f"; next: {command()} report {shlex.quote(str(args.output))}" if there else ""
-    say(f"{args.output}: {sentence(done)}{following}")
+    if not done.processes:
+        why = f"{none_in(args.run_dir)} (`kvscope doctor` says what keeps one from it)"
+        say(f"{args.output}: nothing was recorded: {why}")
+        return NOTHING
+    before = f", of which {done.before:,} were in the rings before" if done.before else ""
+    say(f"{args.output}: {sentence(done, before)}{following}")
     return OK
 
 
@@ -165,11 +175,12 @@ class _Progress:
             say(f"{none_in(self._run_dir)}; waiting for one, Ctrl-C ends it ({why})")
 
 
-def sentence(done: Recorded) -> str:
-    """Events, losses, size."""
+def sentence(done: Recorded, before: str = "") -> str:
+    """Events, losses, size. before: what to say of the events"""
     lost = f"{done.lost:,} overwritten before they were read" if done.lost else "none lost"
     processes = count(done.processes, "process", "processes")
-    told = f"{count(done.events, 'event')} of {processes} in {done.seconds:.0f} s, {lost}, {in_bytes(done.size_bytes)}"
+    told = f"{count(done.events, 'event')} of {processes} in {done.seconds:.0f} s{before}, {lost}"
+    told = f"{told}, {in_bytes(done.size_bytes)}"
     if done.removed:
         told = f"{told} written, {count(done.removed, 'part')} removed since, {in_bytes(done.kept_bytes)} kept"
     return f"{told}, {count(done.unremoved, 'part')} could not be removed" if done.unremoved else told

@@ -3,3 +3,7 @@
 
 class InputError(ValueError):
     """Input that cannot be used. The message says what, where, and what to do."""
+
+
+class NothingThereError(InputError):
+    """No rings on this host, where nothing else was named."""

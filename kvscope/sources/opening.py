@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from kvscope.model.counting import count
-from kvscope.model.errors import InputError
+from kvscope.model.errors import InputError, NothingThereError
 from kvscope.model.events import Events
 from kvscope.probe import layout
 from kvscope.probe.recording import FILE_MAGIC
@@ -59,7 +59,10 @@ def open_all(paths: Sequence[Path | str], run_dir: Path | str | None) -> Opened:
     events = gathering.events()
     notes += (*absent(events.processes), *counted_twice(gathering.under_other_ids))
     if not events.processes:
-        raise alone(gathering.routers) if gathering.routers else InputError(nothing(paths, run_dir, notes))
+        if gathering.routers:
+            raise alone(gathering.routers)
+        named = paths or (notes and run_dir and Path(run_dir).is_dir())
+        raise (InputError if named else NothingThereError)(nothing(paths, run_dir, notes))
     notes += told_twice(gathering.duplicates)
     moments, said = placed(gathering.routers, lambda: iter([events]))
     whole = together([events, moments]) if len(moments) else events

@@ -47,6 +47,8 @@ class Recorded:
     """Parts that were removed to keep to the limits."""
     kept_bytes: int = 0
     """What is left of all that was written, now and before."""
+    before: int = 0
+    """Of the events, those that lay in the rings when it began."""
 
 
 class Sink(Protocol):
@@ -90,22 +92,25 @@ class _Work:
     """how request ids are written; None: as they are"""
     tap: Tap | None = None
     """once it has begun"""
+    before: int | None = None
+    """events that lay in the rings then"""
 
     def into(self, sink: Sink, writer: Standalone, between: Callable[[], None] = lambda: None) -> Recorded:
         """Drain the rings until it is to stop; `between` looks."""
         begun, tap = time.monotonic(), Tap(self.run_dir, hiding(writer, self.ids))
         self.tap = tap
         while True:
-            tap.poll()
+            drained = tap.poll()
+            self.before = drained if self.before is None else self.before
             sink.check()
             between()
             if self.progress:
-                self.progress(_so_far(tap, sink, begun))
+                self.progress(_so_far(tap, sink, begun, self.before))
             if self.stop.wait(self.interval_s):
                 break
         tap.end()
         sink.check()
-        return _so_far(tap, sink, begun)
+        return _so_far(tap, sink, begun, self.before)
 
 
 def save(run_dir: Path | str, path: Path | str, force: bool = False, ids: Ids | None = None) -> Recorded:
@@ -179,7 +184,7 @@ def _told(path: Path | str, work: _Work) -> Iterator[None]:
         raise InputError(_failed(path, error, work.tap)) from None
 
 
-def _so_far(tap: Tap, sink: Sink, begun: float) -> Recorded:
+def _so_far(tap: Tap, sink: Sink, begun: float, before: int) -> Recorded:
     seconds = time.monotonic() - begun
     faults = (*tap.faults, *sink.faults)
     return Recorded(
@@ -193,6 +198,7 @@ def _so_far(tap: Tap, sink: Sink, begun: float) -> Recorded:
         sink.unremoved,
         sink.removed,
         sink.kept,
+        min(before, tap.events),
     )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kvscope.cli import main
-from kvscope.model.errors import InputError
+from kvscope.model.errors import InputError, NothingThereError
 from kvscope.probe import layout
 from kvscope.probe.recording import FILE_HEADER, FILE_MAGIC
 from kvscope.sources import open_sources
@@ -115,7 +115,7 @@ def test_rings_that_cannot_be_read_are_named_where_there_are_no_others(run_dir: 
 
 
 def test_nothing_there_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"no rings in .*none; start an instrumented engine"):
+    with pytest.raises(NothingThereError, match=r"no rings in .*none; start an instrumented engine"):
         open_sources([], tmp_path / "none")
     with pytest.raises(InputError, match=r"there is no .*none; name a recording"):
         open_sources([tmp_path / "none"])

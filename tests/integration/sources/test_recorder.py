@@ -232,6 +232,8 @@ def test_the_verb_stops_cleanly_when_asked(run_dir: Path, start: Start, tmp_path
     writer.tell("write 100")
     os.kill(verb.pid, number)
     _, said = verb.communicate()
+    assert "200 events of 1 process in " in said
+    assert " s, of which 100 were in the rings before, none lost" in said
     assert verb.returncode == 0
     assert "200 events of 1 process in" in said
     assert "kvscope report" in said

@@ -27,7 +27,15 @@ def script(tmp_path: Path) -> Path:
 def following(command: list[str], folder: Path, search: str) -> str:
     """What it says comes next."""
     env = {**os.environ, "PATH": search, "PYTHONPATH": str(ROOT), "KVSCOPE_RUN_DIR": str(folder / "rings")}
-    ran = subprocess.run([*command, *RECORD], cwd=folder, env=env, capture_output=True, text=True, check=True)
+    there = [sys.executable, str(ROOT / "tests" / "scripts" / "recording_process.py"), "p0"]
+    with subprocess.Popen(there, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as engine:
+        assert engine.stdin is not None
+        assert engine.stdout is not None
+        engine.stdin.write("write 1\n")
+        engine.stdin.flush()
+        assert [engine.stdout.readline().strip() for _ in range(2)][0] == "ready"
+        ran = subprocess.run([*command, *RECORD], cwd=folder, env=env, capture_output=True, text=True, check=True)
+        engine.communicate()
     return ran.stderr.strip().rpartition("next: ")[2]
 
 
