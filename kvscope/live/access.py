@@ -13,11 +13,14 @@ from pathlib import Path
 from kvscope.live.certificate import Validity, validity_of
 from kvscope.live.wire import PORT
 from kvscope.model.errors import InputError
+from kvscope.probe import regular
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 REALM = 'Basic realm="kvscope", charset="UTF-8"'
 SHORTEST_SECRET = 8
 """Characters of a token or password."""
+MOST_BYTES, MOST_PEM_BYTES = 4_096, 262_144
+"""Of a file with a token or password, and of one with a key or a chain of certificates."""
 
 
 @dataclass(frozen=True)
@@ -135,9 +138,9 @@ def _no_password() -> str:
     raise ValueError("the key asks for a password")
 
 
-def _readable(path: Path, option: str) -> bytes:
+def _readable(path: Path, option: str, most: int = MOST_PEM_BYTES) -> bytes:
     try:
-        return path.read_bytes()
+        return regular.read(path, most)
     except OSError as error:
         raise InputError(f"{option}: cannot read {path}: {(error.strerror or str(error)).lower()}") from None
 
@@ -147,7 +150,7 @@ def _secret(path: Path | None, option: str, what: str) -> str:
     if path is None:
         return ""
     try:
-        lines = _readable(path, option).decode().split("\n")
+        lines = _readable(path, option, MOST_BYTES).decode().split("\n")
     except UnicodeDecodeError:
         raise InputError(f"{option}: {path} is no text; write {what} into it, on one line") from None
     secret = lines[0].strip()

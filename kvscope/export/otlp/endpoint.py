@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from kvscope.model.errors import InputError
+from kvscope.probe import regular
 
 TRACES = "/v1/traces"
 ENV = "env"
@@ -21,6 +22,8 @@ SHOWN = 40
 """Characters of a wrong name that an error shows."""
 TIMEOUT_S = 10.0
 """For a connection, and for an answer."""
+MOST_CA_BYTES = 4_194_304
+"""Of a file with who may sign: a system's own has a quarter of a MB."""
 _HEADER = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+)\s*[:]\s*([\x20-\x7e\x80-\xff]*)")
 _HOST_AND_PORT = re.compile(r"[\w.-]+:\d+(/.*)?")
 
@@ -130,6 +133,8 @@ def _shown(text: str, after: str) -> str:
 
 def _context(ca: Path | None) -> ssl.SSLContext:
     try:
+        if ca is not None:
+            regular.read(ca, MOST_CA_BYTES)
         return ssl.create_default_context(cafile=ca)
     except ssl.SSLError:
         raise InputError(f"{ca} holds no certificates; name a file of them in PEM with --otlp-ca") from None

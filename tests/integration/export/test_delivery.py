@@ -215,6 +215,7 @@ def names(span: object) -> tuple[str, ...]:
         (("--otlp", "http://host", "--otlp-header", "A: b\nC: d"), "a name and a value are expected"),
         (("--otlp", "env"), "OTEL_EXPORTER_OTLP_ENDPOINT is not set"),
         (("--otlp", "https://localhost:1", "--otlp-ca", "README.md"), "README.md holds no certificates"),
+        (("--otlp", "https://localhost:1", "--otlp-ca", "/dev/zero"), "/dev/zero cannot be read: not a regular file"),
         (("--otlp", "https://localhost:1", "--otlp-ca", "nowhere.pem"), "nowhere.pem cannot be read: no such file"),
         (("--otlp", "nowhere/spans.jsonl"), "cannot write nowhere/spans.jsonl: no such file"),
         (("--otlp", ""), "an empty"),

@@ -198,6 +198,20 @@ def test_one_that_never_begins_tls_holds_up_no_end(run_dir: Path, files: Path, m
         ("--token-file short", "must hold a token of 8 characters or more, on one line"),
         ("--token-file cert.pem", "must hold a token of 8 characters or more, on one line"),
         ("--token-file .", "--token-file: cannot read .: is a directory"),
+        *(
+            (f"{option} {file}{more}", f"{option}: cannot read {file}: {why}")
+            for option, more in (
+                ("--token-file", ""),
+                ("--password-file", ""),
+                ("--tls-cert", " --tls-key key.pem"),
+                ("--tls-key", " --tls-cert cert.pem"),
+            )
+            for file, why in (
+                ("pipe", "not a regular file"),
+                ("/dev/zero", "not a regular file"),
+                ("large", "larger than"),
+            )
+        ),
         ("--password-file token", "must hold user:password; there is no colon in it"),
         ("--password-file nobody", "must hold user:password"),
         ("--slo ttft=fast", "is not a length of time"),
@@ -206,6 +220,10 @@ def test_one_that_never_begins_tls_holds_up_no_end(run_dir: Path, files: Path, m
 def test_what_is_no_guard_is_refused_in_a_sentence(run_dir: Path, files: Path, words: str, said: str) -> None:
     (files / "short").write_text("1234567\n")
     (files / "nobody").write_text(":swordfish\n")
+    with (files / "large").open("wb") as large:
+        large.truncate(10_000_000)
+    if not (files / "pipe").exists():
+        os.mkfifo(files / "pipe")
     command = [sys.executable, "-m", "kvscope", "serve", "--port", "0", *words.split()]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=files)
     assert (ran.returncode, ran.stdout, ran.stderr.count("\n")) == (2, "", 1), ran.stderr
