@@ -47,7 +47,7 @@ class Fired:
     value_ns: int | None
     """The worst; of a quantile, the quantile."""
     count: int
-    """How many requests were beyond it now, or failed."""
+    """How many requests were beyond it now, or failed; of a quantile, those of its span at or above it."""
     culprits: tuple[Culprit, ...]
     """The worst of them first."""
 
@@ -83,22 +83,27 @@ class _Window:
     """Times of requests by their first tokens."""
 
     trigger: Trigger
-    times: deque[tuple[int, int]] = field(default_factory=deque)
-    """(first token, ns)"""
+    times: deque[tuple[int, int, Culprit | None]] = field(default_factory=deque)
+    """(first token, ns, who it was: of those beyond the limit alone)"""
     beyond: bool = False
 
-    def add(self, splits: Splits, now: int) -> int | None:
-        """The quantile, if it has just gone beyond the limit."""
+    def add(self, splits: Splits, now: int) -> Fired | None:
+        """Set off with the quantile, and those at or above it, if it has just gone beyond the limit."""
         values = QUANTITIES[self.trigger.name](splits)
-        self.times.extend(zip(splits.first_token.tolist(), values.tolist(), strict=True))
+        for row, (token, ns) in enumerate(zip(splits.first_token.tolist(), values.tolist(), strict=True)):
+            self.times.append((token, ns, _slow_one(splits, row, ns) if ns > self.trigger.limit_ns else None))
         while self.times and self.times[0][0] < now - self.trigger.window_ns:
             self.times.popleft()
         if len(self.times) < LEAST:
             self.beyond = False
             return None
-        value = round(float(np.quantile([ns for _, ns in self.times], self.trigger.quantile or 0)))
+        value = round(float(np.quantile([ns for _, ns, _ in self.times], self.trigger.quantile or 0)))
         before, self.beyond = self.beyond, value > self.trigger.limit_ns
-        return value if self.beyond and not before else None
+        if before or not self.beyond:
+            return None
+        made = [(ns, culprit) for _, ns, culprit in self.times if culprit and ns >= value]
+        made.sort(key=lambda each: -each[0])
+        return Fired(self.trigger, now, value, len(made), tuple(culprit for _, culprit in made[:MOST_NAMED]))
 
 
 class Judge:
@@ -135,11 +140,9 @@ class Judge:
             if (values > trigger.limit_ns).any():
                 yield _beyond(trigger, splits, values, now)
         for window in self._windows:
-            value = window.add(splits, now)
-            if value is not None:
-                values = QUANTITIES[window.trigger.name](splits)
-                found = _beyond(window.trigger, splits, values, now)
-                yield Fired(window.trigger, now, value, found.count, found.culprits)
+            fired = window.add(splits, now)
+            if fired is not None:
+                yield fired
 
     def _overdue(self, waiting: Splits, now: int) -> Iterable[Fired]:
         """Those that have waited longer for a first token than they may: it need not come for that to be known."""

@@ -122,6 +122,16 @@ def test_a_quantile_sets_it_off_when_it_goes_beyond_the_limit(delay_ms: int, tim
     assert all(each.value_ns == (5 + delay_ms) * MS for each in fired)
 
 
+def test_a_quantile_names_those_that_made_it_with_the_worst_first() -> None:
+    slow = [request("sequential", n, 1000 + 200 * n, delay_ms=300 + n) for n in range(LEAST)]
+    (fired,) = Watch("p50(dispatch)>200ms/30s").until(20, slow)
+    values = [culprit.value_ns or 0 for culprit in fired.culprits]
+    assert values == [(305 + n) * MS for n in range(LEAST - 1, LEAST // 2 - 1, -1)]
+    assert fired.value_ns is not None
+    assert min(values) >= fired.value_ns
+    assert fired.count == len(values)
+
+
 def test_a_quantile_of_few_is_none() -> None:
     parts = [request("sequential", n, 1000 + 10 * n, delay_ms=250) for n in range(LEAST - 1)]
     assert Watch("p50(dispatch)>200ms/30s").until(20, parts) == []
