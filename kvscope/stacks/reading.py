@@ -132,6 +132,15 @@ def read_stacks(path: Path) -> Stacks:
     )
 
 
+def remaining(path: Path) -> str:
+    """What can be read of a file whose writing failed, in words."""
+    try:
+        samples = len(read_stacks(path).samples)
+    except InputError:
+        samples = 0
+    return f"{count(samples, 'sample')} in {path} can be read" if samples else f"no sample in {path} can be read"
+
+
 def _gathered(lines: Iterator[bytes]) -> _Gathered:
     gathered = _Gathered()
     for line in lines:

@@ -17,6 +17,7 @@ from kvscope.model.errors import InputError
 from kvscope.probe.ring import boot_id
 from kvscope.stacks import RATE_HZ, spy
 from kvscope.stacks.course import BEGIN_S, Course
+from kvscope.stacks.reading import remaining
 from kvscope.stacks.rights import why_denied
 from kvscope.stacks.targets import UNSEEN, Target
 from kvscope.stacks.writing import StacksFile
@@ -104,7 +105,7 @@ class Sampler:
         except OSError as failed:
             self._failed = self._failed or failed
         if self._failed and error is None:
-            raise InputError(f"{_unwritten(self._path, self._failed)}; what was sampled until then can be read")
+            raise InputError(f"{_unwritten(self._path, self._failed)}; {remaining(self._path)}")
 
     def _begin(self, target: Target) -> Course | None:
         if target.pid == UNSEEN:

@@ -11,6 +11,8 @@ from pathlib import Path
 
 from kvscope.model.errors import InputError
 from kvscope.sources.recorder import record_until
+from kvscope.sources.remnant import remnant
+from kvscope.stacks.reading import remaining
 from kvscope.stacks.sampler import Sampler
 from kvscope.stacks.targets import Target
 
@@ -39,12 +41,12 @@ def take(
 ) -> Taken:
     """Record and sample for `span_s`, until `stop` is set, or no process is left. `begun` is told how many there are.
 
-    InputError: none can be, or the folder cannot be written. What was taken until then stays.
+    InputError: none can be, or the folder cannot be written. What was taken until then stays, and it says what that is.
     """
     sampler = Sampler(targets, folder / STACKS, rate_hz)
     made = _make(folder)
     recorded = _Recording(stop, run_dir, folder / RECORDING)
-    with _removed_if_empty(folder, made), sampler:
+    with _removed_if_empty(folder, made), _ended(recorded, stop), sampler:
         begun(sampler.living)
         recorded.start()
         until = time.monotonic() + span_s
@@ -53,7 +55,7 @@ def take(
         stop.set()
         recorded.join()
     if recorded.failed is not None:
-        raise recorded.failed
+        raise InputError(f"{recorded.failed}; {remaining(folder / STACKS)}")
     return Taken(sampler.samples, (*sampler.faults, *recorded.faults))
 
 
@@ -83,18 +85,31 @@ def _removed_if_empty(folder: Path, made: bool) -> Iterator[None]:
                 folder.rmdir()
 
 
+@contextmanager
+def _ended(recorded: _Recording, stop: threading.Event) -> Iterator[None]:
+    """Where sampling failed, what was recorded beside it is told of, too."""
+    try:
+        yield
+    except InputError as error:
+        if not recorded.ident:
+            raise
+        stop.set()
+        recorded.join()
+        raise InputError("; ".join(filter(None, (str(error), remnant(recorded.path))))) from None
+
+
 class _Recording(threading.Thread):
     """The recorder beside the sampler."""
 
     def __init__(self, stop: threading.Event, run_dir: Path, path: Path) -> None:
         super().__init__(daemon=True)
-        self._stop_asked, self._run_dir, self._path = stop, run_dir, path
+        self._stop_asked, self._run_dir, self.path = stop, run_dir, path
         self.failed: InputError | None = None
         self.faults: tuple[str, ...] = ()
 
     def run(self) -> None:
         try:
-            self.faults = record_until(self._stop_asked, self._run_dir, self._path).faults
+            self.faults = record_until(self._stop_asked, self._run_dir, self.path).faults
         except InputError as error:
             self.failed = error
             self._stop_asked.set()

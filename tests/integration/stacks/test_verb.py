@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -339,6 +340,32 @@ def test_a_process_that_made_itself_unreadable_may_not_be_sampled(tmp_path: Path
         held.communicate()
     assert done.returncode == 2, done.stderr
     assert "made itself unreadable (not dumpable): run kvscope as root" in done.stderr
+
+
+@needs_root
+@pytest.mark.parametrize(("size", "samples"), [("4k", False), ("8k", True)])
+def test_a_disk_that_becomes_full_is_told_with_what_is_left(
+    work: Work, run_dir: Path, tmp_path: Path, size: str, samples: bool
+) -> None:
+    work("p0")
+    disk, kept = tmp_path / "disk", tmp_path / "kept"
+    disk.mkdir()
+    kvscope = " ".join(command("--run-dir", run_dir, "--rate", "500", "--for", "4s", "-o", disk / "out"))
+    script = f"mount -t tmpfs -o size={size} none {disk} && {kvscope}; code=$?; cp -r {disk}/out {kept}; exit $code"
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", script], capture_output=True, text=True, timeout=60,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.returncode == 2, done.stderr
+    said = done.stderr.splitlines()[-1]
+    found = re.search(r"(no|[\d,]+) samples? in \S+/out/stacks.jsonl can be read", said)
+    assert found, said
+    assert (found[1] != "no") is samples
+    assert "recording.kvs is left, " in said
+    if samples:
+        assert len(read_stacks(kept / "stacks.jsonl").samples) == int(found[1].replace(",", ""))
+        shown = typed(kept, "--plain")
+        assert shown.returncode == 0, shown.stderr
 
 
 @needs_root
