@@ -45,6 +45,12 @@ def run(args: argparse.Namespace) -> int:
     if last is not None:
         splits = latest(splits, last)
     notes = opened.notes
+    if last is not None:
+        notes = (
+            f"requests are those of the last {args.last}, and all that are unfinished; events, what is missing of them"
+            " and order violations are counted of all that was read",
+            *notes,
+        )
     if args.without:
         splits, note = without(splits, args.without)
         notes = (*notes, note)

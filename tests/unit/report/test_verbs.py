@@ -79,6 +79,17 @@ def test_every_stage_is_shown_on_demand(capsys: pytest.CaptureFixture[str], reco
     assert "ms, hidden" in text
 
 
+def test_what_is_of_the_last_minutes_and_what_is_of_all_is_told_apart(
+    capsys: pytest.CaptureFixture[str], recording: Path
+) -> None:
+    told = []
+    for words in ([], ["--last", "30s"]):
+        assert main(["report", str(recording), *words]) == 0
+        told.append(" ".join(capsys.readouterr().out.split()))
+    scope = "requests are those of the last 30s, and all that are unfinished; events, what is missing of them and order"
+    assert [scope in text for text in told] == [False, True]
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
