@@ -76,9 +76,10 @@ def test_what_two_recordings_hold_is_not_put_into_one(tmp_path: Path) -> None:
     """Readers drop what files hold twice; within one they could not."""
     folder = parts(tmp_path / "parts")
     (copy := tmp_path / "copy.kvs").write_bytes(sorted(folder.iterdir())[0].read_bytes())
-    out = tmp_path / "out.kvs"
+    out, told = tmp_path / "out.kvs", list[float]()
     with pytest.raises(InputError, match=r"part-000001.kvs and .*copy.kvs hold the same process"):
-        share([folder, copy], out, Wishes())
+        share([folder, copy], out, Wishes(), told=told.append)
+    assert told == []  # before it goes through any of it
     assert not out.exists()
     key = Wishes(secret=b"k" * 32)
     apart = [tmp_path / "one.kvs", tmp_path / "other.kvs"]
