@@ -30,8 +30,11 @@ AGAIN_S = 10.0
 BEGIN_S = 2.0
 """How long who asks for an incident waits to hear whether it can be saved."""
 OUTCOMES = ("saved", "joined", "suppressed", "failed")
-"""What can become of a trigger that is set off: it begins an incident, falls into one, comes too soon after one. And of
-an incident: it cannot be saved, or not whole."""
+"""What can become of an incident: it is saved whole, or cannot be. And of a trigger that begins none: it falls into
+one, or comes too soon after one."""
+
+
+BEGUN = "begun"
 
 
 @dataclass(frozen=True)
@@ -99,8 +102,9 @@ class Flight:
     def counts(self) -> Mapping[str, int]:
         """outcome -> how many times"""
         with self._turn:
-            failing = sum(bool(saving.failed) for saving in self._saving)
-            return {**self._counts, "failed": self._counts["failed"] + failing}
+            counts = self._counts.copy()
+            counts.update(outcome for saving in self._saving if (outcome := _outcome(saving)))
+            return dict(counts)
 
     @property
     def told(self) -> dict[str, Any]:
@@ -165,7 +169,8 @@ class Flight:
     def _take(self, cause: Cause) -> _Taken:
         with self._turn:
             taken = self._judged(cause)
-            self._counts[taken.outcome] += 1
+            if taken.outcome != BEGUN:  # what becomes of that is known once it is over
+                self._counts[taken.outcome] += 1
             return taken
 
     def _judged(self, cause: Cause) -> _Taken:
@@ -193,7 +198,7 @@ class Flight:
         done = [saving for saving in self._saving if saving.over]
         self._saving = [saving for saving in self._saving if not saving.over]
         for saving in done:
-            self._counts["failed"] += bool(saving.failed)
+            self._counts[_outcome(saving) or "failed"] += 1
             if not saving.ended:
                 self._failed_at = saving.cause.at
                 self._quiet_until = self._quiet_until if saving.cause.by_hand else 0
@@ -214,7 +219,7 @@ class Flight:
         self._say(f"{saving.path}: {cause.text}; saving until {plan.after_s:g} s after")
         self._saving.append(saving)
         saving.start()
-        return _Taken("saved", saving)
+        return _Taken(BEGUN, saving)
 
     def _say_if_short(self) -> None:
         """Once, that less is kept than was asked for."""
@@ -223,3 +228,8 @@ class Flight:
             self._short = True
             room = f"{held.size / 1e6:.0f} MB hold the last {held.seconds:.0f} s only"
             self._say(f"kvscope: {room}; give --keep-bytes more to keep all that --keep asks for")
+
+
+def _outcome(saving: Saving) -> str:
+    """What has become of it; empty while that is open."""
+    return "failed" if saving.failed else "saved" if saving.whole else ""

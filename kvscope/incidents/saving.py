@@ -82,6 +82,8 @@ class Saving:
         self._begun = threading.Event()
         self.failed = ""
         """Why it is not whole; empty where it is, or may still be."""
+        self.whole = False
+        """Whether all that was asked for is written."""
 
     def start(self) -> None:
         """Begin."""
@@ -138,8 +140,8 @@ class Saving:
     def _fail(self, reason: str) -> None:
         self.failed = reason if self.path.exists() else "its folder was removed while it was saved"
         kept = "what is in it until then can be read" if self._folder.tidied(self.path) else "nothing of it is kept"
-        if self._watch.failed(self.failed):
-            self._say(f"kvscope: {self.path} could not be saved whole: {self.failed}; {kept}")
+        self._watch.failed(self.failed)
+        self._say(f"kvscope: {self.path} could not be saved whole: {self.failed}; {kept}")
 
     def _save(self) -> None:
         with Output(self.path / RECORDING, force=False) as file:
@@ -150,6 +152,7 @@ class Saving:
             try:
                 self._copy(splice, file)
                 splice.end()
+                file.flush()  # what does not fit on the disk is to be known before it is called whole
             finally:
                 sampling()
             with self._lock:
@@ -159,6 +162,7 @@ class Saving:
             self._watch.failed(self.failed, lasting=True)
         else:
             self._watch.saved()
+            self.whole = True
         self._say(self._sentence(splice))
 
     def _copy(self, splice: Splice, file: Output) -> None:

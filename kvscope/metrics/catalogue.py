@@ -234,9 +234,10 @@ ITSELF = (
     _gauge("rings_refused", ALONE, "Ring files that could not be read."),
     _gauge("tls_certificate_expiry_timestamp_seconds", ALONE, "When the certificate that `kvscope serve` shows ends, "
            "or the first of its chain, in seconds since 1970. Told where there is one."),
-    _counter("incidents_total", ALONE, "Triggers that were set off, by what came of them: an incident was begun, they "
-             "joined one that was being saved, or they came too soon after one; and incidents that could not be saved, "
-             "or not whole.", ("kind",), _each(("saved", "joined", "suppressed", "failed"))),
+    _counter("incidents_total", ALONE, "Incidents that were saved whole (`saved`), and those that could not be saved, "
+             "or not whole (`failed`). Triggers that were set off and began none: they joined one that was being saved "
+             "(`joined`), or came too soon after one (`suppressed`).",
+             ("kind",), _each(("saved", "joined", "suppressed", "failed"))),
     _counter("reader_events_total", ALONE, "Events read."),
     _counter("reader_cpu_seconds_total", ALONE, "CPU time of reading: taking events and splitting requests "
              "(`reading`), and adding them up (`metrics`).", ("part",), _each(("reading", "metrics"))),

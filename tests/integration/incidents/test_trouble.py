@@ -95,7 +95,8 @@ def test_what_could_not_be_saved_uses_up_no_pause(pair: Pair, keep: Keep, incide
     until(lambda: asked(server, "/readyz")[0] == 200, "it does not get ready again")
     pair.request(delay_ms=250)
     incidents.until(1)
-    assert asked(server, "/healthz")[1]["flight"]["incidents"]["saved"] == 1
+    until(lambda: asked(server, "/healthz")[1]["flight"]["incidents"]["saved"] == 1, "it does not count as saved")
+    assert asked(server, "/healthz")[1]["flight"]["incidents"]["failed"] == 1
 
 
 @pytest.mark.slow

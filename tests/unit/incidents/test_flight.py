@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 import time
 from pathlib import Path
@@ -41,7 +42,7 @@ def test_one_that_is_larger_than_the_quota_is_a_fault_until_one_is_whole(tmp_pat
     flight = Flight(Memory(10), folder, Plan(after_s=0), said.append)
     assert flight.ask("test", "")["outcome"] == "begun"
     flight.close()
-    assert flight.counts["failed"] == 1
+    assert (flight.counts["saved"], flight.counts["failed"]) == (0, 1)
     reason = "one takes more than --quota, 100 B, and was cut short"
     assert flight.fault == f"incidents cannot be saved into {folder.path}: {reason}"
     assert said[-1].endswith("no event, then the quota left no room for more")
@@ -50,6 +51,33 @@ def test_one_that_is_larger_than_the_quota_is_a_fault_until_one_is_whole(tmp_pat
     flight.ask("test", "")
     flight.close()
     assert (flight.counts["failed"], flight.fault) == (0, "")
+
+
+def test_each_one_that_is_begun_ends_with_a_line_and_only_whole_ones_count_as_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = list[str]()
+    flight = Flight(Memory(10), Folder(tmp_path / "saved"), Plan(after_s=0), said.append)
+    assert flight.counts["saved"] == 0
+
+    def full(*told: object) -> None:
+        raise OSError(errno.ENOSPC, "no room")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("kvscope.incidents.saving.Splice.end", full)
+        paths = []
+        for _ in range(2):
+            flight.ask("test", "")
+            (begun,) = flight._saving
+            begun.close()
+            paths.append(begun.path)
+    assert flight.counts == {"saved": 0, "joined": 0, "suppressed": 0, "failed": 2}
+    for path in paths:
+        (ended,) = [line for line in said if str(path) in line and "saving until" not in line]
+        assert ended.endswith("could not be saved whole: no room; nothing of it is kept")
+    flight.ask("test", "")
+    flight.close()
+    assert flight.counts == {"saved": 1, "joined": 0, "suppressed": 0, "failed": 2}
 
 
 def test_a_disk_that_does_not_answer_keeps_nobody_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
