@@ -74,9 +74,8 @@ class Output:
 
     def _failed(self, error: OSError) -> InputError:
         reason = (error.strerror or str(error)).lower()
-        return InputError(
-            f"cannot write {self._path}: {reason}; nothing was left there; name another file or make room"
-        )
+        left = "the older file stays there" if self._path.exists() else "nothing was left there"
+        return InputError(f"cannot write {self._path}: {reason}; {left}; name another file or make room")
 
 
 def usual(mode: int) -> int:

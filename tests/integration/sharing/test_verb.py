@@ -236,6 +236,14 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_full_disk_leaves_the_older_file(tmp_path: Path) -> None:
+    there = tmp_path / "out.kvs"
+    there.write_text("mine")
+    refused(share(REAL, "-o", there, "--force", preexec_fn=_small), "the older file stays there; name another file")
+    assert there.read_text() == "mine"
+    assert list(tmp_path.iterdir()) == [there]
+
+
 def test_readers_say_that_sizes_are_rounded(tmp_path: Path) -> None:
     out = tmp_path / "out.kvs"
     share(REAL, "-o", out)
