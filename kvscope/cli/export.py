@@ -13,10 +13,11 @@ from kvscope.cli.durations import seconds
 from kvscope.cli.endings import ended_by_signals
 from kvscope.cli.outcome import OK, say
 from kvscope.cli.sources_arguments import named
+from kvscope.model.counting import count
 from kvscope.model.errors import InputError
 
 if TYPE_CHECKING:
-    from kvscope.export.passage import Sink
+    from kvscope.export.passage import Part, Sink
 
 HELP = "write a recording in a format that other tools open"
 
@@ -78,10 +79,14 @@ def run(args: argparse.Namespace) -> int:
         begin = past.begin + round((args.begin or 0) * SECOND) if args.begin is not None else None
         end = past.begin + round(args.end * SECOND) if args.end is not None else None
         _checked(args, past.begin, past.end)
+        parts = _Parts(passage(past, begin, end, _Progress("writing")))
         with ended_by_signals():
-            sentences = export(passage(past, begin, end, _Progress("writing")), _kept(wanted, made))
+            sentences = export(iter(parts), _kept(wanted, made))
         for sentence in sentences:
             say(sentence)
+        if parts.impossible:
+            many, are = count(parts.impossible, "record"), "is" if parts.impossible == 1 else "are"
+            say(f"kvscope: {many} {are} left out: of a time that cannot be, or of an unknown moment or process")
         for note in past.notes:
             say(f"kvscope: {note}")
     finally:
@@ -154,6 +159,18 @@ def _checked(args: argparse.Namespace, begin: int, end: int) -> None:
         raise InputError(f"--from {args.begin:g}s lies behind the end: the recording is {length:.1f} s long")
     if args.end is not None and args.end <= (args.begin or 0):
         raise InputError(f"--to {args.end:g}s is not later than --from {args.begin or 0:g}s; name a later time")
+
+
+class _Parts:
+    """Parts as they come, and how many records no format gets."""
+
+    def __init__(self, parts: Iterator[Part]) -> None:
+        self._parts, self.impossible = parts, 0
+
+    def __iter__(self) -> Iterator[Part]:
+        for part in self._parts:
+            self.impossible += part.events.impossible
+            yield part
 
 
 class _Progress:

@@ -44,6 +44,23 @@ def test_standard_output_is_lines_and_nothing_else(tmp_path: Path) -> None:
     assert piped.stdout == report(EARLY)
 
 
+def test_records_that_no_format_gets_are_counted(tmp_path: Path) -> None:
+    """By the lines that are written, and again where these are read."""
+    ran(EARLY, "--jsonl", tmp_path / "a.jsonl")
+    found = (tmp_path / "a.jsonl").read_text().splitlines()
+    for number, line in enumerate(found):
+        if "moment" in (item := json.loads(line)) and number % 100 == 0:
+            found[number] = json.dumps(item | {"t": 2**62 + number})
+    wild = tmp_path / "wild.jsonl"
+    wild.write_text("\n".join(found) + "\n")
+    done = ran(wild, "--jsonl", tmp_path / "b.jsonl", "--parquet", tmp_path / "b", "--perfetto", tmp_path / "b.pftrace")
+    last = json.loads((tmp_path / "b.jsonl").read_text().splitlines()[-1])
+    assert done.returncode == 0, done.stderr
+    assert last["impossible"] == sum("moment" in json.loads(line) for line in found[::100]) > 40
+    said = f"kvscope: {last['impossible']} records are left out: of a time that cannot be, or of an unknown moment"
+    assert sum(line.startswith(said) for line in done.stderr.splitlines()) == 1, done.stderr
+
+
 def test_a_reader_that_goes_away_ends_it() -> None:
     command = [sys.executable, "-m", "kvscope", "export", str(EARLY), "--jsonl", "-"]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as verb:
