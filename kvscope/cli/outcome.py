@@ -33,6 +33,7 @@ NOTHING = 3
 OUR_FAULT = 70
 INTERRUPTED = 130
 PIPE_CLOSED = 141
+STDOUT = "standard output"
 
 DEBUG = "KVSCOPE_DEBUG"
 
@@ -64,6 +65,7 @@ def guarded(work: Callable[[], int]) -> int:
         if sys.stdout is None:
             raise InputError("standard output is closed; let it go somewhere: a terminal, a file, a pipe or /dev/null")
         _show_what_it_can(sys.stdout)
+        _name(sys.stdout)
         code = _done(work)
         sys.stdout.flush()
     except BaseException as error:  # noqa: BLE001
@@ -83,11 +85,13 @@ def _done(work: Callable[[], int]) -> int:
 def outcome_of(error: BaseException) -> int:
     """Tell the person what `error` means, and return the exit code for it."""
     reason = unwritten(sys.stdout) if isinstance(error, OSError) and sys.stdout is not None else ""
+    if isinstance(error, OSError) and error.filename == STDOUT:
+        reason = _reason(error)
     if isinstance(error, BrokenPipeError):
         return PIPE_CLOSED
     if os.environ.get(DEBUG) == "1":
         say("".join(traceback.format_exception(error)).rstrip())
-    code, sentence = (BAD_INPUT, f"cannot write standard output: {reason}") if reason else verdict(error)
+    code, sentence = (BAD_INPUT, f"cannot write {STDOUT}: {reason}") if reason else verdict(error)
     say(f"kvscope: {sentence}")
     return code
 
@@ -137,6 +141,24 @@ def unwritten(stream: TextIO) -> str:
 
 def _reason(error: OSError) -> str:
     return (error.strerror or str(error)).lower()
+
+
+def _name(stream: TextIO) -> None:
+    """Have errors of writing say that it was standard output: what is too large for a buffer, or has none, is not
+    there any more when `unwritten` looks."""
+    buffer = getattr(stream, "buffer", None)
+    if not isinstance(buffer, (io.BufferedWriter, io.FileIO)) or "write" in vars(buffer):
+        return
+    write = buffer.write
+
+    def named(data: bytes) -> int:
+        try:
+            return write(data)
+        except OSError as error:
+            error.filename = error.filename or STDOUT
+            raise
+
+    vars(buffer)["write"] = named
 
 
 def _show_what_it_can(stream: TextIO) -> None:

@@ -124,7 +124,7 @@ class Delivery:
             told = ExportTraceServiceResponse.FromString(text)
         except DecodeError:
             raise InputError(f"{self.endpoint.url} answers, but not as a collector of traces does") from None
-        self.rejected += told.partial_success.rejected_spans
+        self.rejected += max(0, told.partial_success.rejected_spans)  # less than none is no number
         self.objection = _shown(told.partial_success.error_message) or self.objection
 
 

@@ -128,6 +128,13 @@ def test_what_a_collector_says_that_threw_nothing_away_is_told(collector: Collec
     assert line.endswith("; it says: use gzip")
 
 
+def test_less_than_none_thrown_away_is_no_number(collector: Collector, said: list[str]) -> None:
+    collector.answers.extend([partly(-1, ""), Answer(), partly(2, "too old")])
+    assert export(collector.url) == 1
+    (line,) = said
+    assert line.endswith("; it threw 2 spans away: too old")
+
+
 def test_headers_and_path_are_those_that_were_named(collector: Collector) -> None:
     words = ("--otlp-header", "Authorization: Bearer s3cret", "--otlp-header", "X-Scope-OrgID:one")
     assert export(f"{collector.url}/tenant/", *words) == 0

@@ -111,6 +111,20 @@ def test_closed_streams_end_nothing_in_a_traceback(tmp_path: Path, verb: str, cl
     assert ran.returncode in (0, 2, 3)
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is always full")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    "words", [f"report {REAL}", "profile docs/pictures/push-profile --json", f"export {REAL} --jsonl -", "--help"]
+)
+def test_standard_output_that_takes_nothing_is_named(words: str, unbuffered: str) -> None:
+    environ = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    command = [sys.executable, "-m", "kvscope", *words.split()]
+    with open("/dev/full", "wb") as full:
+        ran = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=environ)
+    said = "kvscope: cannot write standard output: no space left on device\n"
+    assert (ran.returncode, ran.stderr) == (2, said)
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount")
 @pytest.mark.parametrize("name", [*FORMATS, "--speedscope", "--flame"])
 def test_a_folder_that_takes_nothing_is_one_sentence(tmp_path: Path, name: str) -> None:
