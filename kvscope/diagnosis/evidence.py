@@ -18,6 +18,8 @@ from kvscope.probe.vocabulary import LEG_CODE, MOMENT_CODE, REASON_CODE, UNKNOWN
 
 STAGE_NAMES: tuple[str, ...] = tuple(stage.name for stage in STAGES)
 NOT_TOLD, UNHEARD_OF = -1, -2
+CAUSES = (("registration_sent", "registration_received"), ("prepared", "notified"), ("P.computed", "notified"))
+"""Moments of one engine that another's have to come after."""
 NEVER = np.iinfo(np.int64).max
 TEXT_KEY = 0xFFFF_FFFF_FFFF_FFFF
 _BLOCKS, _QUEUED = REASON_CODE["blocks"], MOMENT_CODE["queued"]
@@ -50,7 +52,7 @@ class Evidence:
     last_seen: np.ndarray
     """(engines,) ns of each engine's first and latest event, UNKNOWN where there is none"""
     first_contact: np.ndarray
-    """(n,) bool: first request of its pair of engines while a handshake of one of them was seen"""
+    """(n,) bool: under way to its first token when a handshake of one of its engines began"""
     named: np.ndarray
     """(n,) index of the prefill engine that decode was told of, -1 nobody told, -2 one that nothing is known of"""
     settings: dict[str, object]
@@ -133,6 +135,14 @@ class Evidence:
         return np.where(known, others, np.nan)
 
     @cached_property
+    def impossible(self) -> np.ndarray:
+        """(n,) bool: something was received before it was sent, or done before it was begun"""
+        found = np.zeros(len(self), bool)
+        for cause, effect in CAUSES:
+            found |= self.has(cause) & self.has(effect) & (self.t(effect) < self.t(cause))
+        return found
+
+    @cached_property
     def pushed(self) -> np.ndarray:
         """(n,) bool: the handoff was, or was to be, a write"""
         nodes = [NODE[name] for name in ("registration_sent", "registration_received", "matched", "P.handed")]
@@ -193,16 +203,12 @@ def _contacts(rows: np.ndarray, engine: np.ndarray) -> Contacts:
 
 def _first_contact(splits: Splits, contacts: Contacts) -> np.ndarray:
     """(n,) bool. Where no handshake was seen the pair knew each other before the recording began."""
-    pair = splits.prefill_engine.astype(np.int64) * (len(splits.engines) + 1) + splits.decode_engine
-    two = (splits.prefill_engine >= 0) & (splits.decode_engine >= 0)
-    order = np.flatnonzero(two)
-    order = order[np.argsort(splits.last_moment[order, 2], kind="stable")]
     found = np.zeros(len(splits), bool)
-    for row in order[np.unique(pair[order], return_index=True)[1]].tolist():
-        begin, end = splits.origin[row], splits.last_moment[row, 2]
-        sides = np.isin(contacts.engine, (splits.prefill_engine[row], splits.decode_engine[row]))
-        found[row] = bool((sides & (contacts.begin >= begin) & (contacts.begin <= end)).any())
-    return found
+    end = np.where(splits.first_token == UNKNOWN, splits.last_moment[:, 2], splits.first_token)
+    for engine, begin in zip(contacts.engine.tolist(), contacts.begin.tolist(), strict=True):
+        mine = (splits.prefill_engine == engine) | (splits.decode_engine == engine)
+        found |= mine & (splits.origin != UNKNOWN) & (splits.origin <= begin) & (begin <= end)
+    return found & (splits.prefill_engine >= 0) & (splits.decode_engine >= 0)
 
 
 def _named(rows: np.ndarray, splits: Splits, texts: dict[int, str]) -> np.ndarray:

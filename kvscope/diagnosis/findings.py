@@ -16,6 +16,7 @@ from kvscope.diagnosis.evidence import STAGE_NAMES, Evidence
 from kvscope.diagnosis.finding import Diagnosis, Finding
 from kvscope.diagnosis.match import SHARE, Match, Measure
 from kvscope.diagnosis.onset import Onset, onset_of
+from kvscope.diagnosis.thresholds import EXPLAINS, TORN
 from kvscope.diagnosis.unfamiliar import unfamiliar
 from kvscope.diagnosis.unknowns import unknowns
 from kvscope.diagnosis.view import View
@@ -71,7 +72,8 @@ def diagnose(
     """Put the cases to a comparison. whole: the recording that the judged requests are of"""
     view = View(comparison)
     matches = matched(view)
-    matches += unfamiliar(view, matches)
+    if [match.slug for match in matches] != ["clock-skew"]:
+        matches += unfamiliar(view, matches)
     found = [_finding(whole, view, match) for match in matches]
     found.sort(key=lambda finding: -finding.cost_s)
     now, was = comparison.now, comparison.was
@@ -96,6 +98,9 @@ def matched(view: View) -> list[Match]:
     """The cases that fit. A request without an answer is in one of them only."""
     found: list[Match] = []
     owned = np.zeros(len(view.now), bool)
+    clock = identity.clock_skew(view)
+    if clock is not None and clock.rows.mean() >= TORN.value:
+        return [clock]  # no time of the others means anything
     for case in CASES:
         match = case(view)
         if match is None:
@@ -119,6 +124,8 @@ def _less(view: View, match: Match, before: list[Match]) -> Match:
     if not (taken & match.rows).any():
         return match
     mine = match.rows & ~taken
+    if match.excess[mine].sum() < EXPLAINS.value * match.excess.sum():
+        mine = np.zeros_like(mine)  # what is left of it is the rest of another
     return replace(match, rows=mine, excess=np.where(mine, match.excess, 0.0))
 
 

@@ -69,11 +69,14 @@ class Free:
 
 
 def _spent(begins: np.ndarray, ns: np.ndarray, when: np.ndarray) -> np.ndarray:
-    """f8 ns in steps up to each instant"""
+    """f8 ns in steps up to each instant; where steps of several ranks overlap, they count once"""
+    ends = np.maximum.accumulate(begins + ns)
+    begins = np.maximum(begins, np.concatenate((begins[:1], ends[:-1])))
+    ns = np.maximum(ends - begins, 0.0)
     before = np.concatenate(([0.0], np.cumsum(ns)))
     at = np.searchsorted(begins, when, "right")
     last = np.maximum(at - 1, 0)
-    inside = np.minimum(when - begins[last], ns[last])
+    inside = np.clip(when - begins[last], 0.0, ns[last])
     return np.where(at > 0, before[last] + inside, 0.0)
 
 

@@ -139,6 +139,12 @@ TEXTS: dict[str, Text] = {
         "engines",
         "prompts wait for less time than they run",
     ),
+    "writer-handed-blocks-a-step-late": Text(
+        "prefill's worker hands finished blocks to its writer after its next step, so that a long one delays the write",
+        "shorter steps on prefill (--max-num-batched-tokens), or more prefill engines; neither router nor network",
+        "chunks of a prompt cost some prefill throughput",
+        "staging is back",
+    ),
     "chunked-prefill": Text(
         "a prompt is computed in chunks, and the steps between them go to other prompts' chunks",
         "larger --max-num-batched-tokens, or more prefill engines",

@@ -75,13 +75,17 @@ CLOCK = Threshold(
     0.01, "of requests", "an order of moments that cannot be, once in a hundred requests, is a clock and not a race"
 )
 BUSY = Threshold(
-    0.6, "of the wait", "an engine that idles for half of the time for which prompts wait is not what they wait for"
+    0.8, "of the wait", "an engine that idles for a fifth of the time for which prompts wait is not what they wait for"
 )  # fmt: skip
 SLOWED = Threshold(
     1.5, "times the usual",
     "a thread without CPU is slow at all that it does, by half and more: one thing alone is another fault",
 )  # fmt: skip
 SLOWED_LEAST = Threshold(0.5 * MS, "ns at the median", "below that, half as long again is the kernel's scheduler")
+TORN = Threshold(
+    0.10, "of requests",
+    "with one in ten out of order the clocks are apart by more than a stage, and no split is worth showing",
+)  # fmt: skip
 CROWD = Threshold(2.0, "transfers at once", "with one other beside it on average a link is shared")
 RANKS = Threshold(0.3, "of TTFT", "ranks end within a step of each other unless one of them is held up")
 

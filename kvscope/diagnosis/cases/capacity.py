@@ -154,21 +154,23 @@ def prefill_saturated(view: View) -> Match | None:
             ),
             look.by_stage(view, "chunked-prefill", wait, "prefill_gap"),
         ),
-        refuted_by="prompts that wait while that engine has nobody running",
-        refuted=int((rows & (_prompts_at_once(now) <= 1) & (now.stage(*queue) > run)).sum()),
+        refuted_by="a prompt that waited for longer than prompts run while that engine was in no step for half of it",
+        refuted=int((rows & (_busy(now) < MOST_OF.value) & (now.stage(*queue) > run)).sum()),
         detail=_skew(now),
     )
 
 
 def _busy_while_waiting(now: Evidence) -> float:
     """Share of all waits for prefill in which it was in a step; where it told no steps, in which others were there."""
-    begin, end = now.t("P.taken"), now.t("P.scheduled")
-    waits = now.splits.timed & now.has("P.taken") & now.has("P.scheduled") & (end > begin)
-    if not waits.any():
-        return 0.0
-    share = now.steps.busy(now.splits.prefill_engine, begin, end)
-    share = np.where(np.isnan(share), (_prompts_at_once(now) > 1).astype(float), share)
-    return float(np.average(share[waits], weights=(end - begin)[waits]))
+    wait, share = now.between("P.taken", "P.scheduled"), _busy(now)
+    waits = now.splits.timed & (wait > 0)
+    return float(np.average(share[waits], weights=wait[waits])) if waits.any() else 0.0
+
+
+def _busy(now: Evidence) -> np.ndarray:
+    """(n,) f8 share of each wait for prefill in which that was in a step"""
+    share = now.steps.busy(now.splits.prefill_engine, now.t("P.taken"), now.t("P.scheduled"))
+    return np.where(np.isnan(share), (_prompts_at_once(now) > 1).astype(float), share)
 
 
 def _prompts_at_once(evidence: Evidence) -> np.ndarray:
@@ -219,6 +221,6 @@ def chunked_prefill(view: View) -> Match | None:
             ),
             look.slow_transport(view),
         ),
-        refuted_by="a gap while nobody else was on that engine",
-        refuted=int((rows & (_prompts_at_once(view.now) <= 1)).sum()),
+        refuted_by="a gap of a prompt that was preempted",
+        refuted=int((rows & view.now.splits.marked("preempted")).sum()),
     )

@@ -79,7 +79,7 @@ def prefill_dies_at_handshake(view: View) -> Match | None:
     shaken = now.failures.of(splits, *HANDSHAKE_FAILED, leg="decode")
     silent = prefill_silent(now)
     read = now.failures.of(splits, *READ_FAILED, leg="decode") & ~now.pushed & silent
-    waits = view.hung & now.has("registration_sent") & ~now.has("registration_received") & silent
+    waits = view.hung & now.has("registration_sent") & ~now.has("registration_received") & now.has("staged") & silent
     rows = (shaken & (silent | (splits.prefill_engine < 0))) | read | waits
     if not rows.any():
         return None
@@ -113,13 +113,13 @@ def prefill_dies_at_handshake(view: View) -> Match | None:
 
 
 def prefill_silent(now: Evidence) -> np.ndarray:
-    """(n,) bool: the prefill engine has said nothing since decode addressed the request to it, for long enough."""
+    """(n,) bool: the prefill engine has blocks ready for the request, and has not said anything for long.
+
+    An engine without work says nothing either; one that keeps blocks for somebody looks all the time.
+    """
     splits = now.splits
     peer = np.where(splits.prefill_engine >= 0, splits.prefill_engine, now.named)
-    addressed = np.where(now.has("registration_sent"), now.t("registration_sent"), now.t("D.reserved"))
     heard = np.append(now.last_seen, UNKNOWN)[np.where(peer >= 0, peer, -1)]
-    gone = (peer >= 0) & (heard != UNKNOWN) & (addressed != UNKNOWN) & (heard < addressed)
-    over = np.array([*(engine.ended for engine in splits.engines), False], bool)[np.where(peer >= 0, peer, -1)]
-    # An engine without work says nothing either: blocks that it keeps for somebody are work.
-    busy = now.has("P.computed") & ~now.has("P.released")
-    return np.asarray(gone & (over | busy) & (splits.now - addressed > HANGING.value))
+    until = np.where(now.has("D.finished"), now.t("D.finished"), splits.now)
+    busy = (now.has("P.computed") & ~now.has("P.released")) | now.has("registration_sent")
+    return np.asarray((peer >= 0) & (heard != UNKNOWN) & busy & (until - heard > HANGING.value))

@@ -24,7 +24,7 @@ def retry_same_id(view: View) -> Match | None:
     splits = view.now.splits
     stale, retried = splits.marked("stale_match"), splits.marked("retried")
     rows = stale | retried
-    if not stale.any():
+    if not retried.any():  # a match of one that had just left, and was not tried again, is a race that nobody notices
         return None
     hung = rows & view.hung
     return Match(
@@ -175,7 +175,8 @@ def declined_return_read(view: View) -> Match | None:
 def clock_skew(view: View) -> Match | None:
     """Moments are out of order, or lie on clocks that nothing aligned: no time across them is one."""
     splits = view.now.splits
-    torn = splits.marked("order_violation")
+    # Of a request that is not whole, moments seem out of order that are only missing.
+    torn = (splits.marked("order_violation") & ~splits.missing.any(axis=1)) | view.now.impossible
     apart = splits.marked("unaligned")
     stepped = splits.marked("clock_step")
     rows = torn | apart | stepped
@@ -188,6 +189,7 @@ def clock_skew(view: View) -> Match | None:
         rows=rows,
         excess=np.zeros(len(splits)),
         measured=(
+            Measure("received before it was sent", None, float(view.now.impossible.sum()), COUNT),
             Measure("moments out of order", None, float(splits.tally.order_violations), COUNT),
             Measure("between clocks of several hosts", None, float(apart.sum()), COUNT),
             Measure("whose wall clock stepped", None, float(stepped.sum()), COUNT),

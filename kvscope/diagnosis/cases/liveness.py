@@ -204,8 +204,9 @@ def parked_without_handle(view: View) -> Match | None:
     rows = view.hung & now.has("D.reserved") & ~begun & ~now.has("D.scheduled")
     if rows.sum() < RARE_LEAST.value:
         return None
+    stage = "registration_handoff" if now.settings.get("mode") == "push" else "read_handoff"
     return _hang(
-        view, "prefix-hit-or-leak", "registration_handoff", rows,
+        view, "prefix-hit-or-leak", stage, rows,
         RuledOut("no-handoff", "decode computes the prompt", f"{int((rows & now.has('D.scheduled')).sum())} did"),
         look.out_of_blocks(view, float(view.waited[rows].mean())),
         refuted_by="a registration or a post of one of these", refuted=int((rows & begun).sum()),
