@@ -135,12 +135,19 @@ class Evidence:
         return np.where(known, others, np.nan)
 
     @cached_property
-    def impossible(self) -> np.ndarray:
-        """(n,) bool: something was received before it was sent, or done before it was begun"""
-        found = np.zeros(len(self), bool)
+    def backwards(self) -> np.ndarray:
+        """(n,) f8 ns by which something was received before it was sent, or lies after what it led to; 0 as a rule"""
+        path = self.splits.walks[:, 0].copy()
+        path[:, [NODE["posted"], NODE["P.posted"]]] = False  # stamped after a call in which the next may have begun
+        # Of a request that is not whole, moments seem out of order that are only missing.
+        path[self.splits.missing.any(axis=1)] = False
+        time = np.where(path, self.splits.time[:, : path.shape[1]], NEVER)
+        after = np.minimum.accumulate(time[:, ::-1], axis=1)[:, ::-1]
+        found = np.where(path, time - after, 0).max(axis=1, initial=0).astype(float)
         for cause, effect in CAUSES:
-            found |= self.has(cause) & self.has(effect) & (self.t(effect) < self.t(cause))
-        return found
+            both = self.has(cause) & self.has(effect)
+            found = np.maximum(found, np.where(both, self.t(cause) - self.t(effect), 0))
+        return np.asarray(found)
 
     @cached_property
     def pushed(self) -> np.ndarray:

@@ -11,7 +11,17 @@ from kvscope.analysis.bands import members
 from kvscope.analysis.handles import handle_of
 from kvscope.analysis.objectives import Objectives
 from kvscope.diagnosis.baseline import Comparison
-from kvscope.diagnosis.cases import capacity, dispatch, handshake, identity, leases, liveness, transfer
+from kvscope.diagnosis.cases import (
+    capacity,
+    dispatch,
+    handshake,
+    identity,
+    leases,
+    liveness,
+    posting,
+    transfer,
+    waiting_for_steps,
+)
 from kvscope.diagnosis.evidence import STAGE_NAMES, Evidence
 from kvscope.diagnosis.finding import Diagnosis, Finding
 from kvscope.diagnosis.match import SHARE, Match, Measure
@@ -48,12 +58,12 @@ CASES: tuple[Case, ...] = (
     capacity.decode_out_of_blocks,
     dispatch.late_registration,
     transfer.slowest_rank,
-    transfer.too_many_descriptors,
+    posting.too_many_descriptors,
     transfer.transfer_contention,
     transfer.slow_transport,
-    transfer.writer_starved_of_cpu,
-    transfer.writer_handed_blocks_late,
-    transfer.completion_noticed_late,
+    posting.writer_starved_of_cpu,
+    waiting_for_steps.writer_handed_blocks_late,
+    waiting_for_steps.completion_noticed_late,
     capacity.chunked_prefill,
     capacity.prefill_saturated,
     handshake.slow_first_contact,

@@ -7,6 +7,7 @@ import numpy as np
 from kvscope.diagnosis.evidence import Evidence
 from kvscope.diagnosis.figures import ms, told
 from kvscope.diagnosis.match import COUNT, RATE, SHARE, Measure, RuledOut
+from kvscope.diagnosis.thresholds import CLOCK_LEAST
 from kvscope.diagnosis.view import View
 from kvscope.model.counting import count
 from kvscope.model.graph import NODE
@@ -66,7 +67,7 @@ def handed_late(view: View, effect: float) -> RuledOut:
 def clock(view: View, effect: float) -> RuledOut:
     """The clocks lie."""
     splits = view.now.splits
-    torn = int((splits.marked("order_violation") | splits.marked("unaligned")).sum())
+    torn = int(((view.now.backwards >= CLOCK_LEAST.value) | splits.marked("unaligned")).sum())
     hosts = len({engine.host for engine in splits.engines if engine.host})
     one = "one clock" if hosts < 2 else f"{hosts} hosts' clocks"
     return RuledOut(

@@ -86,6 +86,9 @@ TORN = Threshold(
     0.10, "of requests",
     "with one in ten out of order the clocks are apart by more than a stage, and no split is worth showing",
 )  # fmt: skip
+CLOCK_LEAST = Threshold(
+    1 * MS, "ns", "threads of one host that stamp at the same time pass each other by some us; clocks differ by more"
+)  # fmt: skip
 CROWD = Threshold(2.0, "transfers at once", "with one other beside it on average a link is shared")
 RANKS = Threshold(0.3, "of TTFT", "ranks end within a step of each other unless one of them is held up")
 

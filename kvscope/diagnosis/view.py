@@ -12,6 +12,7 @@ from kvscope.diagnosis.baseline import Comparison
 from kvscope.diagnosis.evidence import Evidence
 from kvscope.diagnosis.match import TIME, Measure
 from kvscope.diagnosis.thresholds import ALONE, FEWEST, HANGING, HANGING_USUAL
+from kvscope.model.graph import STAGE_INDEX
 from kvscope.model.requests import State
 from kvscope.probe.vocabulary import UNKNOWN
 
@@ -42,8 +43,6 @@ class View:
 
     def excess(self, *stages: str) -> np.ndarray:
         """(n,) f8 ns of some stages beyond what is usual for the prompt; 0 without a TTFT"""
-        from kvscope.model.graph import STAGE_INDEX
-
         columns = [STAGE_INDEX[name] for name in stages]
         return self.spread(self.comparison.excess[:, columns].sum(axis=1))
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from kvscope.analysis.holding import RESERVED as HELD_EMPTY
+from kvscope.analysis.holding import gather_held
+from kvscope.analysis.price import kv_blocks
 from kvscope.diagnosis import lookalikes as look
 from kvscope.diagnosis.cases.dispatch import PIECES, lateness
 from kvscope.diagnosis.evidence import Evidence
@@ -110,11 +113,7 @@ def prefill_queue_behind_early_dispatch(view: View) -> Match | None:
 
 
 def _reserved_share(view: View) -> float:
-    from kvscope.analysis.holding import RESERVED as SIDE
-    from kvscope.analysis.holding import gather_held
-    from kvscope.analysis.price import kv_blocks
-
-    return gather_held(view.now.splits, SIDE, kv_blocks(view.now.splits.engines)).capacity or 0.0
+    return gather_held(view.now.splits, HELD_EMPTY, kv_blocks(view.now.splits.engines)).capacity or 0.0
 
 
 def prefill_saturated(view: View) -> Match | None:

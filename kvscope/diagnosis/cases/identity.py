@@ -9,7 +9,7 @@ import numpy as np
 from kvscope.diagnosis import lookalikes as look
 from kvscope.diagnosis.evidence import UNHEARD_OF
 from kvscope.diagnosis.match import COUNT, Match, Measure, RuledOut
-from kvscope.diagnosis.thresholds import CLOCK, RARE_LEAST
+from kvscope.diagnosis.thresholds import CLOCK, CLOCK_LEAST, RARE_LEAST
 from kvscope.diagnosis.view import View
 from kvscope.model.requests import State
 from kvscope.model.splits import text_of
@@ -119,9 +119,11 @@ def prompt_list(view: View) -> Match | None:
     """Several prompts in one pull: they share the blocks of the first."""
     now = view.now
     splits = now.splits
+    if now.settings.get("mode") == "push" or now.pushed.all():
+        return None
     listed = np.array([bool(_LISTED.match(text_of(splits.texts, int(key)))) for key in splits.request.tolist()], bool)
     rows = listed & ~now.pushed & (now.splits.decode_engine >= 0)
-    if now.settings.get("mode") == "push" or rows.sum() < RARE_LEAST.value:
+    if rows.sum() < RARE_LEAST.value:
         return None
     broken = rows & (view.hung | ~splits.complete | splits.shaped("failed", "failed_recomputed", "no_handoff"))
     shared = rows & splits.marked("shared_prefill")
@@ -175,8 +177,7 @@ def declined_return_read(view: View) -> Match | None:
 def clock_skew(view: View) -> Match | None:
     """Moments are out of order, or lie on clocks that nothing aligned: no time across them is one."""
     splits = view.now.splits
-    # Of a request that is not whole, moments seem out of order that are only missing.
-    torn = (splits.marked("order_violation") & ~splits.missing.any(axis=1)) | view.now.impossible
+    torn = view.now.backwards >= CLOCK_LEAST.value
     apart = splits.marked("unaligned")
     stepped = splits.marked("clock_step")
     rows = torn | apart | stepped
@@ -189,8 +190,8 @@ def clock_skew(view: View) -> Match | None:
         rows=rows,
         excess=np.zeros(len(splits)),
         measured=(
-            Measure("received before it was sent", None, float(view.now.impossible.sum()), COUNT),
-            Measure("moments out of order", None, float(splits.tally.order_violations), COUNT),
+            Measure("requests out of order", None, float(torn.sum()), COUNT),
+            Measure("by, at most", None, float(view.now.backwards.max(initial=0.0))),
             Measure("between clocks of several hosts", None, float(apart.sum()), COUNT),
             Measure("whose wall clock stepped", None, float(stepped.sum()), COUNT),
             Measure("hosts", None, float(len(hosts)), COUNT),

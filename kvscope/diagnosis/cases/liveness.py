@@ -10,7 +10,7 @@ from kvscope.diagnosis.match import COUNT, SHARE, Match, Measure, RuledOut
 from kvscope.diagnosis.thresholds import HANGING, NEAR_FULL, RARE_LEAST
 from kvscope.diagnosis.view import View
 from kvscope.model.requests import State
-from kvscope.probe.vocabulary import UNKNOWN
+from kvscope.probe.vocabulary import REASON_CODE, UNKNOWN
 
 POST_FAILED = (
     "push_handshake_failed", "transfer_setup_failed", "transfer_failed", "transfer_exception", "writer_exception",
@@ -98,9 +98,9 @@ def _mismatch_in_pull(view: View) -> Match | None:
     """The read worked, and prefill was thanked for blocks of a request that it does not know."""
     now = view.now
     failures = now.failures
-    from kvscope.probe.vocabulary import REASON_CODE
-
     stranger = failures.request[failures.reason == REASON_CODE["unrecognized_notification"]]
+    if len(stranger) < RARE_LEAST.value:
+        return None
     computed = now.has("P.computed")
     known = np.union1d(now.splits.peer_request[computed], now.splits.request[computed])
     unknown = np.setdiff1d(stranger[stranger != 0], known)

@@ -1,30 +1,25 @@
-"""Posting, moving and noticing: what a transfer's time went into."""
+"""Moving bytes: how fast, beside how many others, by which of several ranks."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from kvscope.diagnosis import lookalikes as look
+from kvscope.diagnosis.cases.posting import per_mebibyte, same, writer_busy
 from kvscope.diagnosis.evidence import Evidence
-from kvscope.diagnosis.figures import ms
+from kvscope.diagnosis.figures import amount, ms
 from kvscope.diagnosis.match import COUNT, RATE, Match, Measure, RuledOut
-from kvscope.diagnosis.thresholds import ALONE, CROWD, FEWEST, MOST_OF, RANKS, SAME, SLOWED, SLOWED_LEAST, SLOWER, STEP
+from kvscope.diagnosis.thresholds import (
+    ALONE,
+    CROWD,
+    FEWEST,
+    MOST_OF,
+    RANKS,
+    SLOWER,
+)
 from kvscope.diagnosis.view import View
 
-POST = ("prepare", "submit")
 MOVING = ("submit", "wire")
-WRITER = ("writer_wake", "prepare", "match")
-"""What a writer does besides submitting: no transport makes it slower."""
-
-
-def same(one: float | None, other: float) -> bool:
-    """Whether two sizes or counts are the same, as far as is known."""
-    return one is None or np.isnan(one) or np.isnan(other) or abs(other - one) <= SAME.value * max(one, other)
-
-
-def per_mebibyte(evidence: Evidence) -> np.ndarray:
-    """(n,) f8 descriptors per MiB, NaN where not known"""
-    return np.asarray(look.descriptors(evidence) * (1 << 20) / look.size(evidence))
 
 
 def _sizes(view: View) -> tuple[Measure, Measure]:
@@ -45,27 +40,6 @@ def crowded(view: View) -> tuple[float, float, float]:
         rates = before.rate[(before.crowd < CROWD.value) & ~np.isnan(before.rate)]
         alone = float(np.median(rates)) if len(rates) >= 3 else float("nan")
     return alone, together, float(np.nanmean(now.crowd)) if (~np.isnan(now.crowd)).any() else float("nan")
-
-
-def writer_busy(view: View) -> bool:
-    """Whether whoever posts has become slow at several of the things that it does, as one without CPU has."""
-    if view.was is None:
-        _, wake = view.both(lambda one: one.stage(*WRITER) + hidden(one, *WRITER))
-        return wake > SAME.value * view.grew("submit")
-    return sum(_slowed(view, name) for name in ("writer_wake", "match", "prepare", "submit")) > 1
-
-
-def _slowed(view: View, name: str) -> bool:
-    was, now = view.middle(lambda one: one.stage(name) + hidden(one, name))
-    return was is not None and now > SLOWED.value * was + SLOWED_LEAST.value
-
-
-def hidden(evidence: Evidence, *names: str) -> np.ndarray:
-    """(n,) f8 hidden ns of some stages together"""
-    from kvscope.model.graph import STAGE_INDEX
-
-    columns = [STAGE_INDEX[name] for name in names]
-    return np.asarray(evidence.splits.hidden[:, columns].sum(axis=1, dtype=float))
 
 
 def slow_transport(view: View) -> Match | None:
@@ -110,8 +84,6 @@ def slow_transport(view: View) -> Match | None:
 
 
 def _rate(value: float) -> str:
-    from kvscope.diagnosis.figures import amount
-
     return amount(value, RATE)
 
 
@@ -153,204 +125,6 @@ def transfer_contention(view: View) -> Match | None:
         refuted=int((view.timed & (view.now.crowd < CROWD.value) & (view.now.rate <= together)).sum()),
         detail=f"{crowd:.1f} at once on average",
     )
-
-
-def too_many_descriptors(view: View) -> Match | None:
-    """Posting takes long because the same bytes come in more pieces."""
-    if not view.stands_out(*POST) or view.grew(*POST) < view.grew("wire"):
-        return None
-    pieces = view.measure("descriptors per MiB", per_mebibyte, COUNT, median=True)
-    if view.was is not None:
-        if not pieces.now >= 2 * (pieces.was or np.inf):
-            return None
-    elif _slope(view.now.timed) is None:
-        return None
-    rows = view.timed & (view.now.splits.descriptors > 0)
-    return Match(
-        slug="too-many-descriptors",
-        stage="submit" if view.grew("submit") > view.grew("prepare") else "prepare",
-        rows=rows,
-        excess=np.where(rows, view.excess(*POST), 0.0),
-        claims=POST,
-        measured=(
-            view.stage(*POST, name="post"),
-            pieces,
-            view.measure("post per descriptor", post_per_descriptor, "time", median=True),
-            view.stage("wire"),
-        ),
-        ruled_out=(
-            RuledOut("writer-starved-of-cpu", "post longer at the same descriptors", told_pieces(pieces)),
-            look.by_stage(view, "slow-transport", view.grew(*POST), "wire"),
-        ),
-        refuted_by="a post as long with the usual descriptors",
-        refuted=_long_posts_of_few(view, pieces),
-    )
-
-
-def told_pieces(measure: Measure) -> str:
-    """Descriptors per MiB, in words."""
-    from kvscope.diagnosis.figures import told
-
-    return f"{told(measure)} per MiB"
-
-
-def post_per_descriptor(evidence: Evidence) -> np.ndarray:
-    """(n,) f8 ns of posting for each descriptor, NaN where not known"""
-    return np.asarray(evidence.stage(*POST) / look.descriptors(evidence))
-
-
-def _long_posts_of_few(view: View, pieces: Measure) -> int:
-    usual = pieces.was or 0.0
-    long = view.now.stage(*POST) >= np.median(view.now.timed.stage(*POST)) if view.timed.any() else view.timed
-    return int((view.timed & long & (per_mebibyte(view.now) <= usual * (1 + SAME.value))).sum())
-
-
-def _slope(timed: Evidence) -> float | None:
-    """How surely posts get longer with descriptors among the requests of one recording; None: they do not."""
-    pieces, post = per_mebibyte(timed), timed.stage(*POST)
-    known = ~np.isnan(pieces)
-    if known.sum() < FEWEST.value or np.nanmax(pieces) < 3 * np.nanmin(pieces):
-        return None
-    found = float(np.corrcoef(pieces[known], post[known])[0, 1])
-    return found if found > 0.8 else None
-
-
-def writer_starved_of_cpu(view: View) -> Match | None:
-    """Whoever posts gets no CPU: all that it does takes longer, at the same descriptors."""
-    if not view.stands_out(*POST, *WRITER) or not writer_busy(view):
-        return None
-    pieces = view.measure("descriptors per MiB", per_mebibyte, COUNT, median=True)
-    if not same(pieces.was, pieces.now) or view.grew("wire") > view.grew(*POST, "writer_wake", "match"):
-        return None
-    if view.was is None and _slope(view.now.timed) is not None:
-        return None
-    rows = view.timed & (view.now.splits.ranks > 0)
-    stages = ("writer_wake", "match", "prepare", "submit", "registration_send")
-    return Match(
-        slug="writer-starved-of-cpu",
-        stage=max(stages, key=view.grew),
-        rows=rows,
-        excess=np.where(rows, view.excess(*stages), 0.0),
-        claims=stages,
-        measured=(
-            view.stage(*POST, name="post"),
-            view.measure("writer wake-up", lambda one: one.stage("writer_wake") + hidden(one, "writer_wake"), "time"),
-            view.measure("preparing", lambda one: one.stage("prepare") + hidden(one, "prepare"), "time"),
-            pieces,
-        ),
-        ruled_out=(
-            RuledOut("too-many-descriptors", "twice the descriptors per MiB", told_pieces(pieces)),
-            look.by_stage(view, "slow-transport", view.grew(*stages), "wire"),
-            look.handed_late(view, view.grew(*stages)),
-        ),
-        refuted_by="a thread of the writer's process that is idle meanwhile (kvscope profile tells)",
-        refuted=0,
-        unknown=("who has the CPU instead: kvscope profile shows it",),
-    )
-
-
-def completion_noticed_late(view: View) -> Match | None:
-    """The bytes are there, and the engine that polls looks once a step."""
-    late = ("poll_gap", "notice") if view.now.pushed.any() else ("poll_gap",)
-    if not view.stands_out(*late) or view.grew("wire") > view.grew(*late):
-        return None
-    gap, step = view.now.timed.stage(*late), view.now.timed.poll_step()
-    waited = gap > 1e6
-    known = waited & ~np.isnan(step)
-    if known.sum() < FEWEST.value or (gap[known] <= 1.25 * step[known]).mean() < MOST_OF.value:
-        return None
-    if not np.median(gap[known]) >= STEP.value / 2 * np.median(step[known]):
-        return None
-    rows = view.timed & (view.now.stage(*late) > 1e6)
-    grown = view.grew(*late)
-    claims = (*late, "read_handoff", "pickup", "report", "decode_queue", "decode_run")
-    claims = (*late, *(name for name in claims[len(late) :] if view.was is not None and view.grew(name) > 0))
-    side = "prefill" if view.now.pushed.any() else "decode"
-    return Match(
-        slug="completion-noticed-late",
-        stage="poll_gap" if view.grew("poll_gap") >= grown / 2 else "notice",
-        rows=rows,
-        excess=np.where(rows, view.excess(*claims), 0.0),
-        claims=claims,
-        measured=(
-            view.stage("poll_gap"),
-            view.stage("notice"),
-            view.measure(f"{side}'s step at the poll", lambda one: one.poll_step(), "time", median=True),
-            view.stage("wire"),
-            view.measure("found at the first poll", first_poll, "share"),
-        ),
-        ruled_out=(
-            look.by_stage(view, "slow-transport", grown, "wire", because=": polls find it in flight"),
-            RuledOut("an unresponsive peer", "requests posted and never done", f"{int(_never_done(view).sum())}"),
-            look.saturated(view, grown),
-            look.starved_writer(view, grown),
-        ),
-        refuted_by="a poll_gap longer than two of that engine's steps",
-        refuted=int((gap[known] > 2 * step[known]).sum()),
-        detail=f"{side} polls once a step of {ms(float(np.median(step[known])))} ms",
-        unknown=("when the last byte came: it cannot be observed between two polls, so this is inferred",),
-    )
-
-
-def first_poll(evidence: Evidence) -> np.ndarray:
-    """(n,) f8 1 where the transfer was done when first looked at, NaN without one"""
-    return np.where(evidence.has("posted"), ~evidence.has("pending_seen"), np.nan).astype(float)
-
-
-def _never_done(view: View) -> np.ndarray:
-    return np.asarray(view.hung & view.now.has("posted") & ~view.now.has("transferred"))
-
-
-def writer_handed_blocks_late(view: View) -> Match | None:
-    """Finished blocks reach prefill's writer only after its next step, with the registration there early."""
-    rows = view.timed & view.now.splits.shaped("push") & ~view.now.late_registration
-    if rows.sum() < FEWEST.value or not view.stands_out("staging", "writer_wake"):
-        return None
-    now = view.now
-    staging = now.between("P.computed", "P.handed")
-    step = now.steps.during(now.splits.prefill_engine, now.t("P.handed"))
-    known = rows & ~np.isnan(step) & (staging > 1e6)
-    if known.sum() < FEWEST.value or (staging[known] <= 1.5 * step[known]).mean() < MOST_OF.value:
-        return None
-    if view.grew("writer_wake") > view.grew("staging"):
-        return None
-    claims = ("staging", "writer_wake", "match")
-    grown = view.grew(*claims)
-    return Match(
-        slug="writer-handed-blocks-a-step-late",
-        stage="staging",
-        rows=rows,
-        excess=np.where(rows, view.excess(*claims), 0.0),
-        claims=claims,
-        measured=(
-            view.stage("staging"),
-            view.measure("prefill's step then", lambda one: _handing_step(one), "time", median=True),
-            view.measure("registered before staged", _early, "share"),
-            view.stage("poll_gap"),
-        ),
-        ruled_out=(
-            RuledOut(
-                "late-registration",
-                "registrations sent after the blocks",
-                f"{int((view.timed & now.late_registration).sum())} of {int(view.timed.sum())}",
-            ),
-            look.slow_transport(view),
-            look.by_stage(view, "writer-starved-of-cpu", grown, "writer_wake", "prepare"),
-        ),
-        refuted_by="a hand-off that took longer than two of prefill's steps",
-        refuted=int((known & (staging > 2 * step)).sum()),
-        detail=f"prefill's steps take {ms(float(np.median(step[known])))} ms",
-    )
-
-
-def _handing_step(evidence: Evidence) -> np.ndarray:
-    return evidence.steps.during(evidence.splits.prefill_engine, evidence.t("P.handed"))
-
-
-def _early(evidence: Evidence) -> np.ndarray:
-    from kvscope.diagnosis.cases.dispatch import registered_early
-
-    return registered_early(evidence)
 
 
 def slowest_rank(view: View) -> Match | None:
