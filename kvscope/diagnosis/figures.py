@@ -8,6 +8,8 @@ from kvscope.analysis.render.amounts import NOT_KNOWN, quantity, share
 from kvscope.diagnosis.match import COUNT, RATE, RATIO, SHARE, TIME, Measure
 
 ARROW = " -> "
+LONG = 10e9
+"""ns from which on people think in seconds."""
 
 
 def ms(ns: float) -> str:
@@ -44,6 +46,9 @@ def change(measure: Measure) -> str:
 
 def told(measure: Measure) -> str:
     """`4.1 -> 5.0 ms`, `26.4 -> 26.1 GB/s`, or what is now where nothing is known of before."""
+    if measure.unit == TIME and max(measure.was or 0.0, measure.now) >= LONG:
+        was = "" if measure.was is None else f"{measure.was / 1e9:,.1f}{ARROW}"
+        return f"{was}{measure.now / 1e9:,.1f} s"
     unit = " ms" if measure.unit == TIME else ""
     now = amount(measure.now, measure.unit)
     if measure.was is None or math.isnan(measure.was):

@@ -27,12 +27,10 @@ def who_of(now: Evidence, match: Match) -> Who:
 
 def _engines(now: Evidence, match: Match, weight: np.ndarray) -> str:
     splits = now.splits
+    prefill = np.where(splits.prefill_engine >= 0, splits.prefill_engine, np.maximum(now.named, -1))
+    decode = splits.decode_engine
     names = [*(engine.engine or engine.engine_id[:8] for engine in splits.engines), "an engine not seen"]
-    for label, columns in (
-        ("", (splits.prefill_engine,)),
-        ("", (splits.decode_engine,)),
-        ("", (splits.prefill_engine, splits.decode_engine)),
-    ):
+    for columns in ((prefill,), (decode,), (prefill, decode)):
         keys = np.stack(columns, axis=1)
         groups, index = np.unique(keys, axis=0, return_inverse=True)
         index = index.ravel()
@@ -43,15 +41,15 @@ def _engines(now: Evidence, match: Match, weight: np.ndarray) -> str:
         worst = int(part.argmax())
         if part[worst] >= NEARLY_ALL and share[worst] <= TOO_MUCH:
             named = " -> ".join(names[at] for at in groups[worst].tolist())
-            return f"{label}concentrated on {named}: {part[worst]:.0%} of it, {share[worst]:.0%} of the requests"
+            return f"concentrated on {named}: {part[worst]:.0%} of it, {share[worst]:.0%} of the requests"
     prefills, decodes = (
         len({names[at] for at in np.unique(column[match.rows & (column >= 0)]).tolist()})
-        for column in (splits.prefill_engine, splits.decode_engine)
+        for column in (prefill, decode)
     )
     if (prefills, decodes) == (1, 1):
-        one = np.flatnonzero(match.rows & (splits.prefill_engine >= 0) & (splits.decode_engine >= 0))
+        one = np.flatnonzero(match.rows & (prefill >= 0) & (decode >= 0))
         if len(one):
-            return f"{names[splits.prefill_engine[one[0]]]} -> {names[splits.decode_engine[one[0]]]}"
+            return f"{names[prefill[one[0]]]} -> {names[decode[one[0]]]}"
     return f"{count(prefills, 'prefill engine')}, {count(decodes, 'decode engine')}"
 
 
@@ -73,5 +71,6 @@ def _prompts(now: Evidence, match: Match, weight: np.ndarray) -> str:
         return f"more of it the longer the prompt: {lengths[0]:,.0f} to {lengths[-1]:,.0f} tokens{figure}"
     if any(mean == 0 for mean in means):
         struck = [length for mean, length in zip(means, lengths, strict=True) if mean]
-        return f"prompts of about {min(struck):,.0f} to {max(struck):,.0f} tokens"
+        range_ = f"{min(struck):,.0f} to {max(struck):,.0f}" if min(struck) < max(struck) else f"{min(struck):,.0f}"
+        return f"prompts of about {range_} tokens"
     return "every prompt length"

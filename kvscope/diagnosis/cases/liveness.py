@@ -71,7 +71,7 @@ def registration_never_matched(view: View) -> Match | None:
         RuledOut("id-mismatch", f"{int(rows.sum())} prefill legs that nobody claims", f"{int(halves.sum())}"),
         look.stale(view, rows), look.expired(view, rows), look.failed_post(view, rows), look.dead_peer(view, rows),
         refuted_by="a prefill leg of one of these requests", refuted=int((rows & now.has("P.arrived")).sum()),
-        detail=f"decode warned in {int(warned.sum())}, and went on waiting",
+        detail=f"decode's deadline warned for {int(warned.sum())} of them, and ended nothing",
     )  # fmt: skip
 
 

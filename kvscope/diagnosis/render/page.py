@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.text import Text
 
 from kvscope.analysis.render.amounts import share
-from kvscope.analysis.render.page import LABEL, Page
+from kvscope.analysis.render.page import KEPT, LABEL, Page
 from kvscope.analysis.render.palette import COMMAND, HEADING, QUIET, STRONG
 from kvscope.diagnosis.figures import amount, change, ms, told
 from kvscope.diagnosis.finding import Diagnosis, Finding
@@ -30,6 +30,8 @@ def put_diagnosis(page: Page, diagnosis: Diagnosis, arguments: str = "") -> None
         if number > 1:
             page.rule()
         _put_finding(page, diagnosis, finding, number, arguments)
+    for line in page.lines:
+        line.plain = line.plain.replace(KEPT, " ")
 
 
 def headline(diagnosis: Diagnosis, finding: Finding) -> str:
@@ -106,19 +108,24 @@ def _put_finding(page: Page, diagnosis: Diagnosis, finding: Finding, number: int
 
 
 def _put_measured(page: Page, diagnosis: Diagnosis, finding: Finding) -> None:
-    known = diagnosis.usual is not None
-    what = "p95 band" if diagnosis.place == "p95" else "means"
-    page.labelled("MEASURED", _cells(f"ms, {what}", "was", "now", "change"))
-    shown = _stage_rows(diagnosis, finding)
-    for measure in shown:
-        page.labelled("", _row(measure))
-    rest_now = diagnosis.ttft.now - sum(measure.now for measure in shown)
-    rest_was = (diagnosis.ttft.was or 0.0) - sum(measure.was or 0.0 for measure in shown)
-    page.labelled("", _row(Measure("everything else", rest_was if known else None, rest_now)))
+    shown = _stage_rows(diagnosis, finding) if finding.share is not None else []
+    if shown:
+        _put_table(page, diagnosis, shown)
     names = {measure.name for measure in shown}
     others = [measure for measure in finding.match.measured if measure.name not in names]
     if others:
-        page.items("", [f"{measure.name} {told(measure)}" for measure in others])
+        page.items("" if shown else "MEASURED", [f"{measure.name} {told(measure)}" for measure in others])
+
+
+def _put_table(page: Page, diagnosis: Diagnosis, shown: list[Measure]) -> None:
+    """Stages as they are where TTFT is compared; with all the rest they add up."""
+    known = diagnosis.usual is not None
+    what = "p95 band" if diagnosis.place == "p95" else "means"
+    page.labelled("MEASURED", _cells(f"ms, {what}", *(("was", "now", "change") if known else ("now",))))
+    rest_now = diagnosis.ttft.now - sum(measure.now for measure in shown)
+    rest_was = (diagnosis.ttft.was or 0.0) - sum(measure.was or 0.0 for measure in shown)
+    for measure in (*shown, Measure("everything else", rest_was if known else None, rest_now)):
+        page.labelled("", _row(measure))
 
 
 def _stage_rows(diagnosis: Diagnosis, finding: Finding) -> list[Measure]:
@@ -132,13 +139,14 @@ def _stage_rows(diagnosis: Diagnosis, finding: Finding) -> list[Measure]:
 
 
 def _row(measure: Measure) -> str:
-    was = amount(measure.was, TIME) if measure.was is not None else ""
-    return _cells(measure.name, was, amount(measure.now, TIME), change(measure))
+    if measure.was is None:
+        return _cells(measure.name, amount(measure.now, TIME))
+    return _cells(measure.name, amount(measure.was, TIME), amount(measure.now, TIME), change(measure))
 
 
 def _cells(name: str, *figures: str) -> str:
     row = f"{name:<{NAME}}" + "".join(f"{figure:>{FIGURE}}" for figure in figures)
-    return row.replace(" ", _KEPT)
+    return row.replace(" ", KEPT)
 
 
 def _put_ruled_out(page: Page, looks: tuple[RuledOut, ...]) -> None:
@@ -147,13 +155,10 @@ def _put_ruled_out(page: Page, looks: tuple[RuledOut, ...]) -> None:
     page.labelled("RULED OUT", "would have shown, and what was seen instead", QUIET)
     widest = max(len(look.slug) for look in looks) + 2
     for look in looks:
-        page.labelled("", f"{look.slug:<{widest}}".replace(" ", _KEPT) + f"{look.would}; seen: {look.seen}")
+        page.labelled("", f"{look.slug:<{widest}}".replace(" ", KEPT) + f"{look.would}; seen: {look.seen}")
 
 
 def _put_unknown(page: Page, diagnosis: Diagnosis, more: tuple[str, ...]) -> None:
     told_ = [*more, *diagnosis.unknown]
     if told_:
         page.labelled("NOT KNOWN", "; ".join(told_))
-
-
-_KEPT = "\N{NO-BREAK SPACE}"
