@@ -94,8 +94,8 @@ def compare(evidence: Evidence, judged: Window, usual: Window | Evidence | None)
             chosen = (evidence.when >= change[0]) == change[1]  # the rest of the recording is not what is asked about
         return Comparison(evidence.select(chosen), _enough(usual))
     if usual is not None:
-        return Comparison(evidence.select(chosen & ~usual.holds(evidence.when) | chosen & (not judged.open)),
-                          _enough(evidence.select(usual.holds(evidence.when))))  # fmt: skip
+        normal = usual.holds(evidence.when)
+        return Comparison(evidence.select(chosen & ~normal), _enough(evidence.select(normal)))
     if not judged.open:
         before = evidence.when < (judged.begin if judged.begin is not None else np.iinfo(np.int64).min)
         return Comparison(evidence.select(chosen), _enough(evidence.select(before & ~chosen)))
