@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
 from kvscope.diagnosis import lookalikes as look
 from kvscope.diagnosis.baseline import standard_error
-from kvscope.diagnosis.evidence import STAGE_NAMES
+from kvscope.diagnosis.evidence import STAGE_NAMES, Evidence
 from kvscope.diagnosis.match import COUNT, Match, Measure
 from kvscope.diagnosis.texts import MISSING, UNFAMILIAR
 from kvscope.diagnosis.thresholds import FEWEST, GROWN, GROWN_LEAST, MOST_OF, RARE, RARE_LEAST, SIGNIFICANT
@@ -77,9 +78,28 @@ def _growth(view: View, stage: str, rest: np.ndarray) -> Match:
             view.measure("prompt tokens", lambda one: one.prompt, COUNT),
         ),
         ruled_out=tuple(one for one in others if one.slug != told.get(stage)),
-        detail=f"stage {stage} grew" if view.was is not None else f"stage {stage} has most of TTFT",
+        detail=f"stage {stage} grew{_side(view, stage)}" if view.was is not None else f"stage {stage} has most of TTFT",
         missing=MISSING[stage],
     )
+
+
+def _side(view: View, stage: str) -> str:
+    """Of stages that both legs have, the leg on which it grew."""
+    ends = _ON_BOTH.get(stage)
+    if ends is None:
+        return ""
+    grown = []
+    for side in ("P.", "D."):
+        was, now = view.both(partial(_between, begin=side + ends[0], end=side + ends[1]))
+        grown.append(now - (was or 0.0))
+    return " on prefill" if grown[0] > grown[1] else " on decode"
+
+
+def _between(evidence: Evidence, begin: str, end: str) -> np.ndarray:
+    return np.asarray(np.nan_to_num(evidence.between(begin, end)))
+
+
+_ON_BOTH = {"frontend": ("arrived", "taken"), "intake": ("taken", "queued")}
 
 
 def _largest(view: View, stage: str) -> list[str]:

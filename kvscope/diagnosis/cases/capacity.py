@@ -124,7 +124,7 @@ def prefill_saturated(view: View) -> Match | None:
         return None
     run, wait = (float(now.timed.stage(*names).mean()) for names in (("prefill_run",), queue))
     busy = _busy_while_waiting(now)
-    if wait < run or busy < BUSY.value:
+    if wait < run or busy < BUSY.value or not _on_prefill(view, wait):
         return None
     rows = view.timed & (now.stage(*queue) > 0)
     claims: tuple[str, ...] = (*queue, "prefill_gap")
@@ -157,6 +157,13 @@ def prefill_saturated(view: View) -> Match | None:
         refuted=int((rows & (_busy(now) < MOST_OF.value) & (now.stage(*queue) > run)).sum()),
         detail=_skew(now),
     )
+
+
+def _on_prefill(view: View, wait: float) -> bool:
+    """Whether it is prefill's queue that has grown: decode has an intake, too."""
+    was, now = view.both(lambda one: np.nan_to_num(one.between("P.taken", "P.scheduled")))
+    grown = wait if view.was is None else view.grew("intake", "prefill_queue")
+    return now - (was or 0.0) >= MOST_OF.value * grown
 
 
 def _busy_while_waiting(now: Evidence) -> float:

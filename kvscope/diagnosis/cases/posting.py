@@ -9,6 +9,7 @@ from kvscope.diagnosis.evidence import Evidence
 from kvscope.diagnosis.figures import told
 from kvscope.diagnosis.match import COUNT, Match, Measure, RuledOut
 from kvscope.diagnosis.thresholds import (
+    EXPLAINS,
     FEWEST,
     SAME,
     SLOWED,
@@ -34,15 +35,14 @@ def per_mebibyte(evidence: Evidence) -> np.ndarray:
 
 def writer_busy(view: View) -> bool:
     """Whether whoever posts has become slow at several of the things that it does, as one without CPU has."""
-    if view.was is None:
-        _, wake = view.both(lambda one: one.stage(*WRITER) + hidden(one, *WRITER))
-        return wake > SAME.value * view.grew("submit")
-    return sum(_slowed(view, name) for name in ("writer_wake", "match", "prepare", "submit")) > 1
+    return sum(_slowed(view, name) for name in ("writer_wake", "prepare", "submit")) > 1
 
 
 def _slowed(view: View, name: str) -> bool:
     was, now = view.middle(lambda one: one.stage(name) + hidden(one, name))
-    return was is not None and now > SLOWED.value * was + SLOWED_LEAST.value
+    if was is None:  # each of them has a part of TTFT that one thing alone could not have
+        return now > EXPLAINS.value * view.comparison.usual_ttft
+    return now > SLOWED.value * was + SLOWED_LEAST.value
 
 
 def hidden(evidence: Evidence, *names: str) -> np.ndarray:

@@ -20,6 +20,8 @@ from kvscope.diagnosis.thresholds import (
 from kvscope.diagnosis.view import View
 
 MOVING = ("submit", "wire")
+LEAST_NS = 10_000
+"""What a transfer takes at least: what was not seen to take any time is not infinitely fast."""
 
 
 def _sizes(view: View) -> tuple[Measure, Measure]:
@@ -30,16 +32,15 @@ def _sizes(view: View) -> tuple[Measure, Measure]:
 
 
 def crowded(view: View) -> tuple[float, float, float]:
-    """(rate alone, rate of the crowded, transfers at once), medians of bytes/s; NaN where there are too few"""
+    """(rate alone, rate of the crowded, transfers at once): medians of bytes/s while they were seen to move, NaN where
+    there are too few. What is usual does not stand in for those alone: a slow transport is slow beside it, too."""
     now = view.now.timed
-    many = now.crowd >= CROWD.value
-    groups = [now.rate[chosen & ~np.isnan(now.rate)] for chosen in (~many & ~np.isnan(now.crowd), many)]
-    alone, together = (float(np.median(rates)) if len(rates) >= 3 else float("nan") for rates in groups)
-    if np.isnan(alone) and view.was is not None:
-        before = view.was.timed
-        rates = before.rate[(before.crowd < CROWD.value) & ~np.isnan(before.rate)]
-        alone = float(np.median(rates)) if len(rates) >= 3 else float("nan")
-    return alone, together, float(np.nanmean(now.crowd)) if (~np.isnan(now.crowd)).any() else float("nan")
+    pace = look.size(now) * 1e9 / np.maximum(now.stage(*MOVING), LEAST_NS)
+    many, known = now.crowd >= CROWD.value, ~np.isnan(pace) & ~np.isnan(now.crowd)
+    lonely, others = pace[known & ~many], pace[known & many]
+    alone = float(np.median(lonely)) if len(lonely) >= 3 else float("nan")
+    together = float(np.median(others)) if len(others) >= 3 else float("nan")
+    return alone, together, float(now.crowd[known].mean()) if known.any() else float("nan")
 
 
 def slow_transport(view: View) -> Match | None:
@@ -52,9 +53,9 @@ def slow_transport(view: View) -> Match | None:
     if view.was is not None and not rate.now <= SLOWER.value * (rate.was or 0.0):
         return None
     alone, together, crowd = crowded(view)
-    if _only_in_crowds(view, alone, together):
+    if _only_in_crowds(alone, together):
         return None
-    if view.grew("submit") > view.grew("wire") and writer_busy(view):
+    if (view.grew("submit") > view.grew("wire") and writer_busy(view)) or not by_bytes(view):
         return None
     rows = view.timed & (view.now.splits.transfer_bytes > 0)
     return Match(
@@ -87,26 +88,32 @@ def _rate(value: float) -> str:
     return amount(value, RATE)
 
 
-def _only_in_crowds(view: View, alone: float, together: float) -> bool:
-    if np.isnan(alone) or np.isnan(together) or together > SLOWER.value * alone:
-        return False
-    if view.was is None:
+def by_bytes(view: View) -> bool:
+    """Whether it takes longer the more bytes there are; where all transfers are of one size, nobody can tell."""
+    sizes, excess = look.size(view.now)[view.timed], view.excess(*MOVING)[view.timed]
+    sizes, excess = sizes[~np.isnan(sizes)], excess[~np.isnan(sizes)]
+    if len(sizes) < FEWEST.value or sizes.max() < 2 * sizes.min() or excess.mean() <= 0:
         return True
-    usual = view.measure("rate", lambda one: one.rate, RATE, median=True).was
-    return usual is not None and alone > SLOWER.value * usual
+    slope = float(np.polyfit(sizes / sizes.mean(), excess / excess.mean(), 1)[0])
+    return slope >= MOST_OF.value
+
+
+def _only_in_crowds(alone: float, together: float) -> bool:
+    """Whether those that are alone are fast, and the others are not."""
+    return not (np.isnan(alone) or np.isnan(together)) and together <= SLOWER.value * alone
 
 
 def transfer_contention(view: View) -> Match | None:
     """Transfers are slow when there are several at once, and as fast as ever alone."""
     alone, together, crowd = crowded(view)
-    if not view.stands_out(*MOVING) or not _only_in_crowds(view, alone, together):
+    if not view.stands_out(*MOVING) or not _only_in_crowds(alone, together):
         return None
     rows = view.timed & (view.now.crowd >= CROWD.value)
     if rows.sum() < FEWEST.value:
         return None
     return Match(
         slug="transfer-contention",
-        stage="wire",
+        stage=max(MOVING, key=view.grew),
         rows=rows,
         excess=np.where(rows, view.excess(*MOVING, "poll_gap"), 0.0),
         claims=(*MOVING, "poll_gap"),
@@ -122,9 +129,14 @@ def transfer_contention(view: View) -> Match | None:
             look.starved_writer(view, view.grew(*MOVING)),
         ),
         refuted_by="a transfer alone at the rate of the crowded",
-        refuted=int((view.timed & (view.now.crowd < CROWD.value) & (view.now.rate <= together)).sum()),
+        refuted=_slow_alone(view, together),
         detail=f"{crowd:.1f} at once on average",
     )
+
+
+def _slow_alone(view: View, together: float) -> int:
+    pace = look.size(view.now) * 1e9 / np.maximum(view.now.stage(*MOVING), LEAST_NS)
+    return int((view.timed & (view.now.crowd < CROWD.value) & (pace <= together)).sum())
 
 
 def slowest_rank(view: View) -> Match | None:

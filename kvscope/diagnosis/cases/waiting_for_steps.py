@@ -12,9 +12,15 @@ from kvscope.diagnosis.match import Match, RuledOut
 from kvscope.diagnosis.thresholds import (
     FEWEST,
     MOST_OF,
+    SAME,
     STEP,
 )
 from kvscope.diagnosis.view import View
+
+
+def within(waits: np.ndarray, limits: np.ndarray) -> float:
+    """Of all the time waited, the share in waits that are within their limit."""
+    return float(waits[waits <= limits].sum() / max(waits.sum(), 1.0))
 
 
 def completion_noticed_late(view: View) -> Match | None:
@@ -25,8 +31,11 @@ def completion_noticed_late(view: View) -> Match | None:
     gap, step = view.now.timed.stage(*late), view.now.timed.poll_step()
     waited = gap > 1e6
     known = waited & ~np.isnan(step)
-    if known.sum() < FEWEST.value or (gap[known] <= 1.25 * step[known]).mean() < MOST_OF.value:
+    if known.sum() < FEWEST.value or within(gap[known], 1.25 * step[known]) < MOST_OF.value:
         return None
+    was_step, now_step = view.middle(lambda one: one.poll_step())
+    if was_step is not None and now_step < (1 + SAME.value) * was_step:
+        return None  # nobody looks less often than before
     if not np.median(gap[known]) >= STEP.value / 2 * np.median(step[known]):
         return None
     rows = view.timed & (view.now.stage(*late) > 1e6)
@@ -78,7 +87,7 @@ def writer_handed_blocks_late(view: View) -> Match | None:
     staging = now.between("P.computed", "P.handed")
     step = now.steps.during(now.splits.prefill_engine, now.t("P.handed"))
     known = rows & ~np.isnan(step) & (staging > 1e6)
-    if known.sum() < FEWEST.value or (staging[known] <= 1.5 * step[known]).mean() < MOST_OF.value:
+    if known.sum() < FEWEST.value or within(staging[known], 1.5 * step[known]) < MOST_OF.value:
         return None
     if view.grew("writer_wake") > view.grew("staging"):
         return None

@@ -110,6 +110,7 @@ UNFAMILIAR: dict[str, Incident] = {
     "not admitted for another reason": Incident(
         "unfamiliar", "decode_admission", lambda: pull({"D.reserved": 300}), "pull"
     ),
+    "a post that sleeps": Incident("unfamiliar", "submit", lambda: pull({"posted": 300}), "pull"),
     "preparing": Incident("unfamiliar", "prepare", lambda: pull({"prepared": 300}), "pull"),
     "picked up late": Incident("unfamiliar", "pickup", lambda: push({"noticed": 300}), "push-early"),
     "reported late": Incident("unfamiliar", "report", lambda: push({"ready": 300}), "push-early"),
