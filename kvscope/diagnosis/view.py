@@ -105,8 +105,16 @@ class View:
     @cached_property
     def hung(self) -> np.ndarray:
         """(n,) bool: decode waits, or waited until somebody gave up, for what does not come"""
-        known = ~np.isnan(self.silence) & (self.now.splits.decode_engine >= 0)
+        known = ~np.isnan(self.silence) & (self.now.splits.decode_engine >= 0) & self._told
         return np.asarray(known & (np.where(known, self.silence, 0.0) > self.patience))
+
+    @property
+    def _told(self) -> np.ndarray:
+        """(n,) bool: decode's moments are there from its queue on: of what was lost in part, the answer may be lost"""
+        whole = np.ones(len(self.now), bool)
+        for later, earlier in (("registration_sent", "D.reserved"), ("notified", "matched")):
+            whole &= ~self.now.has(later) | self.now.has(earlier)
+        return np.asarray(whole & self.now.has("D.queued"))
 
     @cached_property
     def waited(self) -> np.ndarray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from kvscope.core.critical_path import split
@@ -14,7 +15,7 @@ from kvscope.probe.vocabulary import MOMENT_CODE
 
 from .catalogue import INCIDENTS, UNFAMILIAR
 from .conftest import Diagnose
-from .incidents import Incident, given_up, held, last, pull, push
+from .incidents import Incident, given_up, held, last, lasting, pull, push
 from .lost import never_matched, skewed
 from .real import delayed, everyone, recording, second_half
 from .slowed import prefix_hits, queue, slow_wire
@@ -143,3 +144,11 @@ def test_half_of_a_recording_shows_what_is_usual_where_the_other_half_is_slow(di
 def test_clocks_that_are_apart_leave_no_other_finding(diagnosed: Diagnose) -> None:
     for ms in (-5_000, -50, 5_000):
         assert [finding.slug for finding in diagnosed(skewed(ms)).findings] == ["clock-skew"]
+
+
+@pytest.mark.parametrize("name", ["push-early", "pull"])
+@pytest.mark.parametrize("seed", range(5))
+def test_moments_that_are_lost_here_and_there_are_no_hangs(name: str, seed: int, diagnosed: Diagnose) -> None:
+    base = lasting(recording(name))
+    kept = np.random.default_rng(seed).random(len(base.rows)) > 0.02
+    assert diagnosed(replace(base, rows=base.rows[kept])).findings == ()
