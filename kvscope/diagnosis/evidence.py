@@ -71,6 +71,13 @@ class Evidence:
             named=self.named[rows],
         )
 
+    def setting(self, name: str, leg: str) -> object:
+        """What the engines of a leg told of themselves, where they agree; else None. leg: prefill, decode"""
+        column = self.splits.prefill_engine if leg == "prefill" else self.splits.decode_engine
+        told = {repr(value): value for at in np.unique(column[column >= 0]).tolist()
+                if (value := self.splits.engines[at].started.get(name)) is not None}  # fmt: skip
+        return next(iter(told.values())) if len(told) == 1 else self.settings.get(name) if not told else None
+
     @cached_property
     def timed(self) -> Evidence:
         """The requests that have a TTFT."""

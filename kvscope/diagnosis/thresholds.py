@@ -25,8 +25,8 @@ CHANGE = Threshold(
     "the instant of a change is the best of hundreds that were tried, so that chance has hundreds of trials",
 )  # fmt: skip
 GROWN = Threshold(
-    0.15, "of the usual TTFT",
-    "an engine's load wanders by a tenth from minute to minute; what is smaller wakes nobody",
+    0.10, "of the usual TTFT",
+    "a tenth is what all coordination may take; what is smaller wakes nobody",
 )  # fmt: skip
 GROWN_LEAST = Threshold(5 * MS, "ns", "stages end at the boundaries of steps, which lie some ms apart on every engine")
 EXPLAINS = Threshold(

@@ -12,10 +12,12 @@ from kvscope.diagnosis.baseline import Comparison
 from kvscope.diagnosis.evidence import Evidence
 from kvscope.diagnosis.match import TIME, Measure
 from kvscope.diagnosis.thresholds import ALONE, FEWEST, HANGING, HANGING_USUAL
-from kvscope.model.graph import STAGE_INDEX
+from kvscope.model.graph import NODES, STAGE_INDEX
 from kvscope.model.requests import State
 from kvscope.probe.vocabulary import UNKNOWN
 
+_PROGRESS = [index for index, node in enumerate(NODES) if node.name != "failed"]
+"""A warning is no progress."""
 Figure = Callable[[Evidence], np.ndarray]
 """evidence -> (n,) f8, NaN where a request says nothing"""
 
@@ -85,15 +87,15 @@ class View:
 
     @cached_property
     def silence(self) -> np.ndarray:
-        """(n,) f8 ns that a request without a first token waited after its last own moment; NaN of the others"""
+        """(n,) f8 ns that a request without a first token waited after it last got further; NaN of the others"""
         splits = self.now.splits
         still = splits.in_state(State.UNFINISHED) & (splits.first_token == UNKNOWN)
         ended = splits.shaped("aborted", "failed") & self.now.has("D.finished") & (splits.first_token == UNKNOWN)
-        silent = np.full(len(splits), np.nan)
-        silent[still] = splits.idle[still]
-        end = self.now.t("D.finished")[ended]
-        silent[ended] = end - _last_before(splits.time[ended], end)
-        return silent
+        end = np.where(ended, self.now.t("D.finished"), splits.now - splits.behind)
+        got = splits.time[:, _PROGRESS]
+        further = np.where(got < end[:, None], got, UNKNOWN).max(axis=1, initial=UNKNOWN)
+        known = (still | ended) & (further != UNKNOWN)
+        return np.where(known, end - np.where(known, further, 0), np.nan)
 
     @cached_property
     def patience(self) -> float:
@@ -120,12 +122,6 @@ class View:
     def waited(self) -> np.ndarray:
         """(n,) f8 ns of silence, 0 of those that have a first token"""
         return np.asarray(np.nan_to_num(self.silence))
-
-
-def _last_before(times: np.ndarray, end: np.ndarray) -> np.ndarray:
-    """(n,) the latest moment before the end"""
-    earlier = np.where(times < end[:, None], times, UNKNOWN)
-    return np.asarray(earlier.max(axis=1, initial=UNKNOWN))
 
 
 def _mean(evidence: Evidence, figure: Figure, among: Figure | None) -> float:

@@ -68,7 +68,7 @@ def decode_out_of_blocks(view: View) -> Match | None:
 
 def _needed(now: Evidence) -> float:
     """Share of decode's blocks that the largest request needs: with less than that free, it waits."""
-    blocks, room = now.splits.reserved_blocks, now.settings.get("kv_blocks")
+    blocks, room = now.splits.reserved_blocks, now.setting("kv_blocks", "decode")
     known = blocks[blocks != UNKNOWN]
     return float(known.max()) / room if len(known) and isinstance(room, int) and room else 0.0
 

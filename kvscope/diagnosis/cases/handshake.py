@@ -84,7 +84,7 @@ def prefill_dies_at_handshake(view: View) -> Match | None:
     if not rows.any():
         return None
     failed = shaken | read
-    policy = now.settings.get("load_failure_policy", "not told")
+    policy = now.setting("load_failure_policy", "decode") or "not told"
     answered = rows & view.timed
     return Match(
         slug="prefill-dies-at-handshake",

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
 from kvscope.diagnosis import lookalikes as look
+from kvscope.diagnosis.cases.listing import listed
 from kvscope.diagnosis.evidence import UNHEARD_OF
 from kvscope.diagnosis.match import COUNT, Match, Measure, RuledOut
 from kvscope.diagnosis.thresholds import CLOCK, CLOCK_LEAST, RARE_LEAST
 from kvscope.diagnosis.view import View
 from kvscope.model.requests import State
-from kvscope.model.splits import text_of
 from kvscope.probe.vocabulary import UNKNOWN
 
-_LISTED = re.compile(r"^cmpl-.+-([1-9]\d*)-[0-9a-f]{8}$")
 UNKNOWN_PEER = ("invalid_engine", "handshake_failed", "handshake_setup_failed", "push_reg_handshake_failed")
 
 
@@ -121,8 +118,8 @@ def prompt_list(view: View) -> Match | None:
     splits = now.splits
     if now.settings.get("mode") == "push" or now.pushed.all():
         return None
-    listed = np.array([bool(_LISTED.match(text_of(splits.texts, int(key)))) for key in splits.request.tolist()], bool)
-    rows = listed & ~now.pushed & (now.splits.decode_engine >= 0)
+    later = listed(now, ~now.pushed & (now.splits.decode_engine >= 0))
+    rows = later.copy()
     if rows.sum() < RARE_LEAST.value:
         return None
     broken = rows & (view.hung | ~splits.complete | splits.shaped("failed", "failed_recomputed", "no_handoff"))
@@ -140,7 +137,7 @@ def prompt_list(view: View) -> Match | None:
             Measure("reading the first one's blocks", None, float(shared.sum()), COUNT),
         ),
         ruled_out=(
-            RuledOut("id-mismatch", "the first prompts fail, too", f"{int((view.hung & ~listed).sum())} others hang"),
+            RuledOut("id-mismatch", "the first prompts fail, too", f"{int((view.hung & ~later).sum())} others hang"),
         ),
         refuted_by="a list of prompts of which each read blocks of its own",
         refuted=int((rows & splits.complete & ~splits.marked("shared_prefill")).sum()),

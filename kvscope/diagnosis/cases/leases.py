@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from kvscope.diagnosis import lookalikes as look
+from kvscope.diagnosis.cases.listing import listed
 from kvscope.diagnosis.cases.liveness import orphans, partners, waits_for_match
 from kvscope.diagnosis.match import COUNT, Match, Measure, RuledOut
 from kvscope.diagnosis.thresholds import RARE, RARE_LEAST
@@ -19,7 +20,7 @@ LIVES = 4.0
 
 def lease_ns(view: View) -> float:
     """The lease of prefill's blocks."""
-    told = view.now.settings.get("lease_s", USUAL_LEASE_S)
+    told = view.now.setting("lease_s", "prefill")
     return float(told) * 1e9 if isinstance(told, (int, float)) else USUAL_LEASE_S * 1e9
 
 
@@ -141,6 +142,7 @@ def orphaned_prefill(view: View) -> Match | None:
     # Younger than a lease, its decode leg may still come.
     old = now.has("P.computed") & ~now.has("P.released") & (age > lease_ns(view))
     alone = orphans(now) & (expired | old) & ~now.has("matched")
+    alone &= ~listed(now, alone)  # prompts after the first of a list have a case of their own
     mistaken = partners(now, waits_for_match(view))
     alone[mistaken[mistaken >= 0]] = False
     left = expired & splits.shaped("aborted") & now.has("D.arrived") & ~now.has("D.reserved")

@@ -165,7 +165,7 @@ def aborted_request_pins_blocks(view: View) -> Match | None:
     if pinned.sum() < RARE_LEAST.value:
         return None
     blocks = np.where(splits.reserved_blocks == UNKNOWN, 0, splits.reserved_blocks)
-    room = now.settings.get("kv_blocks")
+    room = now.setting("kv_blocks", "decode")
     share = float(blocks[pinned].sum()) / room if isinstance(room, int) and room else float("nan")
     since = int(now.t("D.finished")[pinned].min())
     victims = now.held & (now.t("D.queued") > since) & ~pinned

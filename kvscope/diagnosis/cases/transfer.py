@@ -52,8 +52,8 @@ def slow_transport(view: View) -> Match | None:
         return None
     if view.was is not None and not rate.now <= SLOWER.value * (rate.was or 0.0):
         return None
-    alone, together, crowd = crowded(view)
-    if _only_in_crowds(alone, together):
+    alone, _, crowd = crowded(view)
+    if shared(view):
         return None
     if (view.grew("submit") > view.grew("wire") and writer_busy(view)) or not by_bytes(view):
         return None
@@ -98,15 +98,20 @@ def by_bytes(view: View) -> bool:
     return slope >= MOST_OF.value
 
 
-def _only_in_crowds(alone: float, together: float) -> bool:
-    """Whether those that are alone are fast, and the others are not."""
-    return not (np.isnan(alone) or np.isnan(together)) and together <= SLOWER.value * alone
+def shared(view: View) -> bool:
+    """Whether transfers are slow because there are several: those that are alone are fast; where hardly any is alone,
+    together they move as much as one did before."""
+    alone, together, _ = crowded(view)
+    if not np.isnan(alone) or np.isnan(together) or view.was is None:
+        return together <= SLOWER.value * alone
+    was, now = view.middle(lambda one: one.rate * one.crowd)
+    return view.middle(lambda one: one.crowd)[1] >= CROWD.value and now >= SLOWER.value * (was or np.inf)
 
 
 def transfer_contention(view: View) -> Match | None:
     """Transfers are slow when there are several at once, and as fast as ever alone."""
     alone, together, crowd = crowded(view)
-    if not view.stands_out(*MOVING) or not _only_in_crowds(alone, together):
+    if not view.stands_out(*MOVING) or not shared(view):
         return None
     rows = view.timed & (view.now.crowd >= CROWD.value)
     if rows.sum() < FEWEST.value:

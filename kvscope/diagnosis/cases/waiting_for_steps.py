@@ -11,11 +11,16 @@ from kvscope.diagnosis.figures import ms
 from kvscope.diagnosis.match import Match, RuledOut
 from kvscope.diagnosis.thresholds import (
     FEWEST,
+    GROWN_LEAST,
     MOST_OF,
     SAME,
     STEP,
 )
 from kvscope.diagnosis.view import View
+
+BESIDE_POLL = ("read_handoff", "pickup", "report", "decode_queue", "decode_run")
+PART = 0.2
+"""Of three waits for a step, the poll is one."""
 
 
 def within(waits: np.ndarray, limits: np.ndarray) -> float:
@@ -25,14 +30,19 @@ def within(waits: np.ndarray, limits: np.ndarray) -> float:
 
 def completion_noticed_late(view: View) -> Match | None:
     """The bytes are there, and the engine that polls looks once a step."""
-    late = ("poll_gap", "notice") if view.now.pushed.any() else ("poll_gap",)
-    if not view.stands_out(*late) or view.grew("wire") > view.grew(*late):
+    pushed = bool(view.now.pushed.any())
+    late = ("poll_gap", "notice") if pushed else ("poll_gap",)
+    # In a pull the same steps of decode hold up what comes before and after the poll.
+    claims = late if pushed or view.was is None else (*late, *(name for name in BESIDE_POLL if view.grew(name) > 0))
+    if not view.stands_out(*claims) or view.grew("wire") > view.grew(*late):
+        return None
+    if view.grew(*late) < max(GROWN_LEAST.value, PART * view.grew(*claims)):
         return None
     gap, step = view.now.timed.stage(*late), view.now.timed.poll_step()
     waited = gap > 1e6
     known = waited & ~np.isnan(step)
-    if known.sum() < FEWEST.value or within(gap[known], 1.25 * step[known]) < MOST_OF.value:
-        return None
+    if known.sum() < FEWEST.value / 2 or within(gap[known], 1.25 * step[known]) < MOST_OF.value:
+        return None  # half of them, or fewer, are found at once
     was_step, now_step = view.middle(lambda one: one.poll_step())
     if was_step is not None and now_step < (1 + SAME.value) * was_step:
         return None  # nobody looks less often than before
@@ -40,9 +50,7 @@ def completion_noticed_late(view: View) -> Match | None:
         return None
     rows = view.timed & (view.now.stage(*late) > 1e6)
     grown = view.grew(*late)
-    claims = (*late, "read_handoff", "pickup", "report", "decode_queue", "decode_run")
-    claims = (*late, *(name for name in claims[len(late) :] if view.was is not None and view.grew(name) > 0))
-    side = "prefill" if view.now.pushed.any() else "decode"
+    side = "prefill" if pushed else "decode"
     return Match(
         slug="completion-noticed-late",
         stage="poll_gap" if view.grew("poll_gap") >= grown / 2 else "notice",
