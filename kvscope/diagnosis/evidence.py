@@ -62,10 +62,11 @@ class Evidence:
         return len(self.splits)
 
     def select(self, rows: np.ndarray) -> Evidence:
-        """Some of the requests, (n,) bool; engines and failures stay whole."""
+        """Some of the requests, (n,) bool, and what failed of them; engines stay whole."""
         return replace(
             self,
             splits=self.splits.select(rows),
+            failures=self.failures.select(rows),
             held=self.held[rows],
             first_contact=self.first_contact[rows],
             named=self.named[rows],
@@ -187,7 +188,7 @@ def gather_evidence(events: Events, splits: Splits) -> Evidence:
         splits=splits,
         free=gather_free(rows, engine, splits),
         steps=gather_steps(rows, engine),
-        failures=gather_failures(rows, engine),
+        failures=gather_failures(rows, engine, splits),
         held=np.isin(splits.request, told["request"]),
         started=_started(events, rows),
         first_seen=np.where(first == NEVER, UNKNOWN, first),

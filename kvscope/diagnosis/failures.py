@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kvscope.model.graph import NODE
 from kvscope.model.splits import Splits
 from kvscope.probe.vocabulary import LEG_CODE, MOMENT_CODE, REASON_CODE, REASONS, UNKNOWN
 
@@ -20,6 +21,17 @@ class Failures:
     engine: np.ndarray
     request: np.ndarray
     """(k,) u8 key of the leg's id, 0 where it struck no request"""
+    row: np.ndarray
+    """(k,) the request it struck, -1 where it struck none, or none that is looked at"""
+    known: np.ndarray
+    """(k,) bool: prefill had computed a prompt under that id"""
+
+    def select(self, rows: np.ndarray) -> Failures:
+        """Those of some requests, (n,) bool, and those of none."""
+        place = np.append(np.where(rows, np.cumsum(rows) - 1, -1), -1)
+        kept = (self.row < 0) | np.append(rows, True)[self.row]
+        columns = {name: getattr(self, name)[kept] for name in self.__dataclass_fields__}
+        return Failures(**columns | {"row": place[columns["row"]]})
 
     def of(self, splits: Splits, *reasons: str, leg: str = "") -> np.ndarray:
         """(n,) bool: requests that one of these struck, on one leg or on either"""
@@ -55,9 +67,23 @@ class Failures:
         return {REASONS[code]: int(n) for code, n in zip(codes.tolist(), counts, strict=True) if code < len(REASONS)}
 
 
-def gather_failures(rows: np.ndarray, engine: np.ndarray) -> Failures:
+def gather_failures(rows: np.ndarray, engine: np.ndarray, splits: Splits) -> Failures:
     """rows: dtype EVENT; engine: (rows,) index into the splits' engines"""
     at = np.flatnonzero(rows["moment"] == MOMENT_CODE["failed"])
     at = at[np.argsort(rows["t"][at], kind="stable")]
     found = rows[at]
-    return Failures(found["t"], found["leg"], found["reason"], engine[at], found["request"])
+    keys = found["request"]
+    computed = splits.time[:, NODE["P.computed"]] != UNKNOWN
+    known = np.isin(keys, splits.peer_request[computed]) | np.isin(keys, splits.request[computed])
+    row = np.maximum(_rows(splits.request, keys), _rows(splits.peer_request, keys))
+    return Failures(found["t"], found["leg"], found["reason"], engine[at], keys, row, known & (keys != 0))
+
+
+def _rows(column: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    """(k,) row of each key in a column, -1 where it is not, or is 0"""
+    order = np.argsort(column, kind="stable")
+    at = np.searchsorted(column[order], keys)
+    at[at == len(column)] = 0
+    found = order[at] if len(column) else np.zeros(len(keys), np.int64)
+    hit = (keys != 0) & (column[found] == keys if len(column) else False)
+    return np.where(hit, found, -1)

@@ -98,17 +98,16 @@ def _mismatch_in_pull(view: View) -> Match | None:
     """The read worked, and prefill was thanked for blocks of a request that it does not know."""
     now = view.now
     failures = now.failures
-    stranger = failures.request[failures.reason == REASON_CODE["unrecognized_notification"]]
-    if len(stranger) < RARE_LEAST.value:
+    stranger = (failures.reason == REASON_CODE["unrecognized_notification"]) & ~failures.known
+    unknown = np.unique(failures.request[stranger & (failures.request != 0)])
+    if len(unknown) < RARE_LEAST.value:
         return None
     computed = now.has("P.computed")
-    known = np.union1d(now.splits.peer_request[computed], now.splits.request[computed])
-    unknown = np.setdiff1d(stranger[stranger != 0], known)
     kept = failures.of(now.splits, "lease_expired", leg="prefill") | (computed & ~now.has("P.released"))
     rows = computed & ~now.pushed & kept
     read = ~now.pushed & now.has("posted")
     rows |= np.isin(now.splits.peer_request, unknown)
-    if len(unknown) < RARE_LEAST.value or not read.any():
+    if not read.any():
         return None
     ttft = view.both(lambda one: one.splits.ttft.astype(float))
     return Match(
@@ -127,7 +126,7 @@ def _mismatch_in_pull(view: View) -> Match | None:
             ),
         ),
         refuted_by="a prefill leg under one of these ids",
-        refuted=int(np.isin(unknown, known).sum()),
+        refuted=int((failures.known & (failures.reason == REASON_CODE["unrecognized_notification"])).sum()),
         detail="users notice nothing; prefill's blocks stay until their lease ends",
     )
 

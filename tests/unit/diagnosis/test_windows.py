@@ -7,12 +7,15 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from kvscope.diagnosis.baseline import Comparison
 from kvscope.diagnosis.evidence import Evidence
+from kvscope.diagnosis.findings import diagnose
 from kvscope.diagnosis.onset import Onset, change_in, onset_of, sure_change
 from kvscope.diagnosis.windows import Scale, Window, compare, window_of
 from kvscope.model.errors import InputError
 from kvscope.model.events import Events
 
+from .lost import read_after_expiry
 from .real import recording
 
 S = 10**9
@@ -114,3 +117,14 @@ def test_an_end_is_found_too() -> None:
 def test_what_always_was_so_has_no_onset() -> None:
     assert onset_of(np.arange(10) * S, np.full(10, 7.0), 5.0, ()) == Onset(None)
     assert onset_of(np.arange(10) * S, np.zeros(10), 5.0, ()) == Onset(None)
+
+
+def test_what_failed_elsewhere_is_not_what_failed_here(evidence_of: Callable[[Events], Evidence]) -> None:
+    whole = evidence_of(read_after_expiry())
+    struck = whole.failures.of(whole.splits, "lease_expired")
+    half = whole.select(np.arange(len(whole)) >= len(whole) * 3 // 4)
+    assert struck.sum() == 16
+    assert half.failures.of(half.splits, "lease_expired").sum() == struck[len(whole) * 3 // 4 :].sum()
+    assert half.failures.count("lease_expired") == struck[len(whole) * 3 // 4 :].sum()
+    found = diagnose(whole, Comparison(half, None)).findings
+    assert [finding.slug for finding in found] == ["lease-expired-before-read"]
