@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 import pytest
 
@@ -13,15 +14,35 @@ from kvscope.diagnosis.findings import diagnose
 from kvscope.diagnosis.windows import Window, compare
 from kvscope.model.events import Events
 
+from .catalogue import INCIDENTS, UNFAMILIAR
+from .real import recording
+
 Diagnose = Callable[..., Diagnosis]
+ALL = {**INCIDENTS, **UNFAMILIAR}
+
+
+def gathered(events: Events) -> Evidence:
+    """The evidence in them."""
+    return gather_evidence(events, split(events))
+
+
+@cache
+def healthy(name: str) -> Evidence:
+    """Of a recording of a real pair."""
+    return gathered(recording(name))
+
+
+@cache
+def diagnosis_of(name: str) -> Diagnosis:
+    """What is said of an incident of the catalogue."""
+    incident = ALL[name]
+    whole = gathered(incident.made())
+    return diagnose(whole, compare(whole, Window(), healthy(incident.healthy) if incident.healthy else None))
 
 
 @pytest.fixture(scope="session")
 def evidence_of() -> Callable[[Events], Evidence]:
-    def gather(events: Events) -> Evidence:
-        return gather_evidence(events, split(events))
-
-    return gather
+    return gathered
 
 
 @pytest.fixture(scope="session")

@@ -14,32 +14,32 @@ from kvscope.model.stages import STAGE, STAGES
 from kvscope.probe.vocabulary import MOMENT_CODE
 
 from .catalogue import INCIDENTS, UNFAMILIAR
-from .conftest import Diagnose
-from .incidents import Incident, given_up, held, last, lasting, pull, push
+from .conftest import Diagnose, diagnosis_of
+from .incidents import given_up, held, last, lasting, pull, push
 from .lost import never_matched, skewed
 from .real import delayed, everyone, recording, second_half
 from .slowed import prefix_hits, queue, slow_wire
 
 
-@pytest.mark.parametrize("incident", INCIDENTS.values(), ids=INCIDENTS)
-def test_an_incident_is_called_by_its_name_and_by_no_other(incident: Incident, diagnosed: Diagnose) -> None:
-    found = diagnosed(incident.made(), incident.baseline).findings
+@pytest.mark.parametrize("name", INCIDENTS)
+def test_an_incident_is_called_by_its_name_and_by_no_other(name: str) -> None:
+    incident, found = INCIDENTS[name], diagnosis_of(name).findings
     assert [finding.slug for finding in found] == [incident.slug]
     assert found[0].match.stage == incident.stage
     assert found[0].see
 
 
-@pytest.mark.parametrize("incident", UNFAMILIAR.values(), ids=UNFAMILIAR)
-def test_a_fault_that_is_no_case_gets_its_stage_and_no_slug(incident: Incident, diagnosed: Diagnose) -> None:
-    found = diagnosed(incident.made(), incident.baseline).findings
+@pytest.mark.parametrize("name", UNFAMILIAR)
+def test_a_fault_that_is_no_case_gets_its_stage_and_no_slug(name: str) -> None:
+    incident, found = UNFAMILIAR[name], diagnosis_of(name).findings
     assert [(finding.slug, finding.match.stage) for finding in found] == [("unfamiliar", incident.stage)]
     assert found[0].cls == str(STAGE[incident.stage].cls)
     assert found[0].match.missing
 
 
-@pytest.mark.parametrize("incident", INCIDENTS.values(), ids=INCIDENTS)
-def test_a_finding_rules_out_something_and_says_by_what(incident: Incident, diagnosed: Diagnose) -> None:
-    (found,) = diagnosed(incident.made(), incident.baseline).findings
+@pytest.mark.parametrize("name", INCIDENTS)
+def test_a_finding_rules_out_something_and_says_by_what(name: str) -> None:
+    (found,) = diagnosis_of(name).findings
     assert found.match.measured
     assert found.match.ruled_out
     assert found.slug not in {look.slug for look in found.match.ruled_out}
@@ -52,11 +52,10 @@ def test_every_case_has_its_incident_and_its_words() -> None:
     assert set(MISSING) == {stage.name for stage in STAGES}
 
 
-def test_what_a_delay_costs_is_what_the_finding_explains(diagnosed: Diagnose) -> None:
+def test_what_a_delay_costs_is_what_the_finding_explains() -> None:
     """Over all findings of delays: to a tenth."""
     for name, ms in (("decode's API server", 300), ("picked up late", 300), ("out of blocks, pull", 2_000)):
-        incident = {**INCIDENTS, **UNFAMILIAR}[name]
-        (found,) = diagnosed(incident.made(), incident.baseline).findings
+        (found,) = diagnosis_of(name).findings
         assert found.explains_ns / 1e6 == pytest.approx(ms, rel=0.1)
 
 

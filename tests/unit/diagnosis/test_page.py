@@ -12,12 +12,9 @@ from kvscope.diagnosis.finding import Diagnosis
 from kvscope.diagnosis.render.page import put_diagnosis
 from kvscope.diagnosis.render.paste import LINES, WIDTH, paste
 
-from .catalogue import INCIDENTS, UNFAMILIAR
-from .conftest import Diagnose
-from .incidents import Incident
+from .conftest import ALL, Diagnose, diagnosis_of
+from .incidents import push
 from .real import recording
-
-ALL = {**INCIDENTS, **UNFAMILIAR}
 
 
 def page_of(diagnosis: Diagnosis, width: int = 100) -> list[str]:
@@ -27,22 +24,21 @@ def page_of(diagnosis: Diagnosis, width: int = 100) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def late(diagnosed: Diagnose) -> Diagnosis:
-    incident = INCIDENTS["late router"]
-    return diagnosed(incident.made(), incident.baseline)
+def late() -> Diagnosis:
+    return diagnosis_of("late router")
 
 
-@pytest.mark.parametrize("incident", ALL.values(), ids=ALL)
-def test_every_finding_fits_a_page_and_twelve_lines(incident: Incident, diagnosed: Diagnose) -> None:
-    found = diagnosed(incident.made(), incident.baseline)
+@pytest.mark.parametrize("name", ALL)
+def test_every_finding_fits_a_page_and_twelve_lines(name: str) -> None:
+    found = diagnosis_of(name)
     lines = page_of(found)
     assert max(len(line) for line in lines if " request " not in line) <= 100
     assert all(line.isascii() for line in lines)
     pasted = paste(found)
     assert 1 <= len(pasted) <= LINES
     assert all(len(line) <= WIDTH and line.isascii() for line in pasted)
-    assert incident.slug in pasted[0]
-    assert json.loads(diagnosis_document(found))["findings"][0]["slug"] == incident.slug
+    assert ALL[name].slug in pasted[0]
+    assert json.loads(diagnosis_document(found))["findings"][0]["slug"] == ALL[name].slug
 
 
 def test_the_page_says_what_is_asked_of_it(late: Diagnosis) -> None:
@@ -93,8 +89,6 @@ def test_the_document_holds_the_evidence(late: Diagnosis) -> None:
 
 
 def test_several_findings_are_numbered(diagnosed: Diagnose) -> None:
-    from .incidents import push
-
     found = diagnosed(push({"D.scheduled": 300, "first_token": 500}), recording("push-early"))
     text = "\n".join(page_of(found))
     assert "1 of 2  unfamiliar: stage decode_run grew" in text
