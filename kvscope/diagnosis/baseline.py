@@ -24,6 +24,10 @@ class Comparison:
     now: Evidence
     was: Evidence | None
 
+    def __post_init__(self) -> None:
+        if self.was is not None and not len(self.was.timed):
+            object.__setattr__(self, "was", None)  # requests without a first token show nothing
+
     @property
     def banded(self) -> bool:
         """Whether figures are of the requests around p95; else of all."""

@@ -250,6 +250,7 @@ def _named(rows: np.ndarray, splits: Splits, texts: dict[int, str]) -> np.ndarra
 def _started(events: Events, rows: np.ndarray) -> tuple[tuple[int, str], ...]:
     found = {}
     at = rows[rows["moment"] == MOMENT_CODE["started"]]
+    at = at[np.argsort(at["t"], kind="stable")]
     for t, process in zip(at["t"].tolist(), at["process"].tolist(), strict=True):
         told = events.processes[process]
         version = told.started.get("version") or told.started.get("vllm") or ""
