@@ -7,6 +7,8 @@ import pytest
 from kvscope.diagnosis.finding import Finding
 from kvscope.diagnosis.match import Measure
 
+from ..live.fleet import AFTER_DECODE
+from ..report.scenes import EARLY, LATE, Item, events_of, fleet
 from .conftest import Diagnose
 from .real import delayed, everyone, recording, second_half
 
@@ -74,3 +76,18 @@ def test_what_makes_a_registration_late_on_decode_is_not_the_router(node: str, s
 def test_a_pull_has_no_registration_to_be_late(diagnosed: Diagnose) -> None:
     (found,) = diagnosed(delayed(recording("pull"), {"D.arrived": 300}, everyone), recording("pull")).findings
     assert (found.slug, found.match.stage) == ("unfamiliar", "dispatch")
+
+
+def test_from_a_hundred_requests_on_p95_is_compared(diagnosed: Diagnose) -> None:
+    """The worked examples by the hundred, the later one held back by 80 ms more."""
+    held_back = [_later(item, 80_000_000) for item in fleet(LATE, 150)]
+    found = diagnosed(events_of(held_back), events_of(fleet(EARLY, 150)))
+    (finding,) = found.findings
+    assert (finding.slug, found.place) == ("late-registration", "p95")
+    assert finding.explains_ns == pytest.approx(found.excess_ns) == pytest.approx(91e6)
+
+
+def _later(item: Item, ns: int) -> Item:
+    moved = item.get("leg") == "decode" or item["moment"] in AFTER_DECODE
+    return {key: value + ns * (moved and key in ("t", "looked")) if key in ("t", "looked") else value
+            for key, value in item.items()}  # fmt: skip
