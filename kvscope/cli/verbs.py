@@ -46,6 +46,7 @@ VERBS: tuple[Verb, ...] = (
     Verb("annotate", "kvscope.cli.annotate", "dashboards"),
     Verb("report", "kvscope.cli.report"),
     Verb("request", "kvscope.cli.request"),
+    Verb("diagnose", "kvscope.cli.diagnose"),
     Verb("profile", "kvscope.cli.profile", "profile"),
     Verb("on", "kvscope.cli.on"),
     Verb("off", "kvscope.cli.off"),

@@ -1,0 +1,1 @@
+"""Incidents: what went wrong, since when, for whom, and what it is told from."""

@@ -1,0 +1,1 @@
+"""A diagnosis as a page, and as twelve lines to paste."""
