@@ -33,7 +33,8 @@ def following(command: list[str], folder: Path, search: str) -> str:
         assert engine.stdout is not None
         engine.stdin.write("write 1\n")
         engine.stdin.flush()
-        assert [engine.stdout.readline().strip() for _ in range(2)][0] == "ready"
+        assert engine.stdout.readline().strip() == "ready"
+        engine.stdout.readline()  # its answer: all is written
         ran = subprocess.run([*command, *RECORD], cwd=folder, env=env, capture_output=True, text=True, check=True)
         engine.communicate()
     return ran.stderr.strip().rpartition("next: ")[2]
