@@ -105,7 +105,8 @@ class Splice:
         lost = before + missing - earlier - self._held.get(number, 0)
         self._held[number] = self._held.get(number, 0) + count - cut
         self._earlier[number] = earlier + cut
-        said = {**info, "earlier": earlier + cut, "lost": lost}
+        # An incident stands alone: what lies before it was part of nothing that is named.
+        said = {**{name: info[name] for name in info if name != "before"}, "earlier": earlier + cut, "lost": lost}
         if self._told.get(number) != said:
             self.lost += lost - int(self._told.get(number, {}).get("lost", 0))
             self._told[number] = said
