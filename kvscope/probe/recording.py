@@ -52,7 +52,7 @@ TEXT_PREFIX = struct.Struct("<16sI")
 
 SAID: dict[str, type] = {
     **dict.fromkeys(("process", "pid", "start_ticks", "monotonic_ns", "realtime_ns", "segments"), int),
-    **dict.fromkeys(("errors", "refused", "lost", "earlier"), int),
+    **dict.fromkeys(("errors", "refused", "lost", "earlier", "before"), int),
     **dict.fromkeys(("boot_id", "note"), str),
     "started": dict,
 }

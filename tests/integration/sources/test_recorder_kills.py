@@ -75,7 +75,8 @@ def sound(events: Events) -> None:
         mine = np.sort(events.rows["t"][events.rows["process"] == index])
         assert len(np.unique(mine)) == len(mine)
         if len(mine):
-            assert mine[-1] - mine[0] + 1 <= len(mine) + process.lost
+            missing = process.lost + sum(gap.events for gap in process.gaps)
+            assert mine[-1] - mine[0] + 1 <= len(mine) + missing
 
 
 def check(path: Path) -> int:
