@@ -28,6 +28,8 @@ pytestmark = [pytest.mark.lab, pytest.mark.timeout(900)]
 
 LOAD = LoadOptions(requests=60, rate=4.0, input_tokens=((300, 1.0), (900, 1.0)), output_tokens=6)
 RATE_HZ = 100
+FEW = 4
+"""So few samples say nothing of shares."""
 
 # In the process that runs the model: a thread that spins for as long as a file is there, and lets go of the GIL
 # four times as seldom as it would by itself.
@@ -168,7 +170,8 @@ def test_the_forward_shows_in_prefill_run(found: Profile) -> None:
 
 
 def test_the_writer_prepares_and_submits(found: Profile) -> None:
-    """A `prepare` lasts a fraction of a millisecond: there may be no sample in any."""
+    """A `prepare` lasts a fraction of a millisecond, which is about how well a sample's time is known: there may be no
+    sample in any, and one at its edge may be of the wait before it."""
     submit = while_open(found, "submit", "p0", "writer")
     assert submit.ends
     print(f"submit on p0's writer, {submit.samples} samples: {dict(submit.doing)}")
@@ -177,7 +180,7 @@ def test_the_writer_prepares_and_submits(found: Profile) -> None:
         for writer in each.shares:
             if (each.stage, each.engine, writer.role) == ("prepare", "p0", "writer"):
                 print(f"prepare on p0's writer, {writer.samples} samples: {dict(writer.doing)}")
-                assert not writer.doing.get(WAITING)
+                assert writer.samples < FEW or part(writer, WAITING) < 0.5
 
 
 def test_a_thread_that_spins_shows_as_gil_wait_on_the_writer(
