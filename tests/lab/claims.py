@@ -12,8 +12,9 @@ from tests.lab.observation import Observation
 
 MS = 1_000_000
 
-# What HTTP adds at both ends, ms at the median: on a quiet machine, and where others wait for the same cores.
-CLIENT_QUIET, CLIENT_BUSY = 15.0, 150.0
+# What HTTP adds at both ends, ms at the median: on a quiet machine, and where others wait for the same cores. Those may
+# be the pair's own, once requests queue: half of them take longer than UNLOADED_MS then.
+CLIENT_QUIET, CLIENT_BUSY, UNLOADED_MS = 15.0, 150.0, 1000.0
 
 # vLLM's queue time ends where the step begins that admits a request, kvscope's where it is admitted: ms a request.
 QUEUE_QUIET, QUEUE_BUSY = 0.5, 2.0
@@ -53,7 +54,8 @@ def agrees_with_the_client(seen: Observation) -> None:
     low, median, high = np.quantile(excess, (0.05, 0.5, 0.95))
     print(f"TTFT median {np.median(ttft):.0f} ms; the client's excess {low:.1f} / {median:.1f} / {high:.1f} ms")
     assert excess.min() >= 0
-    assert median <= seen.bystanders.choose(quiet=CLIENT_QUIET, busy=CLIENT_BUSY)
+    unloaded = np.median(ttft) <= UNLOADED_MS
+    assert median <= seen.bystanders.choose(quiet=CLIENT_QUIET if unloaded else CLIENT_BUSY, busy=CLIENT_BUSY)
     assert all(
         record.sent_ns <= (split.origin or 0) and (split.first_token or 0) <= record.token_ns[0]
         for record, split in seen.pairs
