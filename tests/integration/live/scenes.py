@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from kvscope.probe.process import encoded
 from kvscope.probe.recording import Writer
+from kvscope.probe.texts import encoded
 from kvscope.probe.vocabulary import LEG_CODE, MOMENT_CODE
 from kvscope.sources.records import RECORD, Rows, low64
 

@@ -80,6 +80,7 @@ def test_what_ends_and_what_is_switched_off_is_said(rings: Path, engines: list[s
 
 
 @pytest.mark.usefixtures("engines")
-def test_engines_that_record_elsewhere_are_named(rings: Path) -> None:
+def test_engines_that_record_elsewhere_are_named(rings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KVSCOPE_RUN_DIR", str(rings))  # beside this user's own, others' tests record too
     page = shown(Collector(Local(rings.with_name("kvscope-0"))))
     assert f"engines record in {rings}: name it with --run-dir" in page

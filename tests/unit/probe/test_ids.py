@@ -16,8 +16,8 @@ from kvscope.core.join import base_id, router_id
 from kvscope.probe import ids as ids_module
 from kvscope.probe import recorder
 from kvscope.probe.ids import DROP, HASH, KEEP, LEAST_BYTES, MADE, Ids, from_environment, read_key
-from kvscope.probe.process import encoded
 from kvscope.probe.reader import list_rings
+from kvscope.probe.texts import encoded
 from kvscope.probe.vocabulary import LEG_CODE, MOMENT_CODE
 
 from .conftest import Probe

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from kvscope.probe import layout, process, recorder, ring
-from kvscope.probe.process import ERRORS_ALLOWED, encoded, fitted
+from kvscope.probe.process import ERRORS_ALLOWED, fitted
 from kvscope.probe.reader import list_rings
 from kvscope.probe.recorder import record
+from kvscope.probe.texts import encoded
 from kvscope.probe.vocabulary import THREAD_CODE, UNKNOWN
 
 from .conftest import Probe
