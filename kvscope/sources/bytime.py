@@ -31,10 +31,12 @@ class ByTime(Protocol):
     begin: int
     end: int
     """The last event."""
-    notes: tuple[str, ...]
-    """Sentences: what was damaged, cut or unknown."""
     impossible: int
     """Records whose time no event can have: they lie nowhere."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences: what was damaged, cut, absent or unknown."""
 
     @property
     def processes(self) -> tuple[Process, ...]:
@@ -54,8 +56,8 @@ class ByTime(Protocol):
         """The events of (after, until], the texts that they name, and every process, as it was known in the end.
         which: (processes,) bool, those whose events are wanted."""
 
-    def settled(self, found: np.ndarray) -> tuple[tuple[Process, ...], int]:
-        """(every process, records that were found more than once). found: (processes,) events of each, in all."""
+    def settled(self, found: np.ndarray) -> tuple[tuple[Process, ...], tuple[str, ...]]:
+        """(every process, notes), once all was gone through. found: (processes,) events of each, in all."""
 
     def next_after(self, t: int) -> int | None:
         """When the next event is, or None if there is none."""
@@ -127,9 +129,9 @@ class Loaded:
         found = self.between(after, until)
         return found if which is None else replace(found, rows=picked(found.rows, which[found.rows["process"]]))
 
-    def settled(self, found: np.ndarray) -> tuple[tuple[Process, ...], int]:
+    def settled(self, found: np.ndarray) -> tuple[tuple[Process, ...], tuple[str, ...]]:
         """As `ByTime` has it."""
-        return self.processes, 0
+        return self.processes, self.notes
 
     def next_after(self, t: int) -> int | None:
         """As `ByTime` has it."""

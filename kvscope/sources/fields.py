@@ -15,7 +15,7 @@ COUNTED = frozenset(
     {
         *("tokens", "cached", "blocks", "free_blocks", "bytes", "descriptors", "requests", "folded", "lost", "earlier"),
         *("waiting", "running", "held", "connector_ns", "largest_gap", "rtt_ns", "nixl_post", "nixl_duration"),
-        *("pid", "impossible"),
+        *("pid", "impossible", "events"),
     }
 )
 MOST = 2**48

@@ -50,6 +50,11 @@ class Gathering:
         self._processes.setdefault(identity(info), []).append(seen)
         return seen
 
+    @property
+    def recorded(self) -> int:
+        """Processes that were read record by record. They come first; of others, their source says what it lacks."""
+        return len(self._processes)
+
     def texts(self, pairs: Iterable[tuple[bytes, str]]) -> None:
         """Texts with their 16-byte keys."""
         self._texts.update((low64(key), text) for key, text in pairs)

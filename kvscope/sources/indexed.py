@@ -32,11 +32,13 @@ from kvscope.probe.recording import (
     times,
     unpacked,
 )
+from kvscope.sources.absent import absent
 from kvscope.sources.bytime import Spans, reaches_of, text_keys
 from kvscope.sources.gathering import without_twins
 from kvscope.sources.lifetimes import ALWAYS, NEVER, Lifetimes
 from kvscope.sources.recording import Holding, faults, refused, rounded
 from kvscope.sources.records import Rows, chosen, records, texts_of, to_rows, unpacked_records
+from kvscope.sources.twice import counted_twice, told_twice
 
 PART = np.dtype(
     [
@@ -179,7 +181,8 @@ class Indexed:
         if not len(parts):
             names = ", ".join(str(file.name) for file in index.files)
             raise InputError(f"no process has recorded anything in {names}; name another recording")
-        self.begin, self.end, self.notes = int(parts["first"].min()), int(parts["last"].max()), tuple(index.notes)
+        self.begin, self.end = int(parts["first"].min()), int(parts["last"].max())
+        self._faults = tuple(index.notes)
         self.impossible = index.impossible
         self._files, self._lives, self._spans = index.files, index.lives, Spans(parts)
         self._told, self._places = index.told, index.places
@@ -214,9 +217,18 @@ class Indexed:
         """As `ByTime` has it."""
         return self._lives.until(NEVER)[0]
 
-    def settled(self, found: np.ndarray) -> tuple[tuple[Process, ...], int]:
+    @property
+    def notes(self) -> tuple[str, ...]:
         """As `ByTime` has it."""
-        return self._lives.merged(found.tolist()), max(0, self._lives.held - int(found.sum()))
+        return self._notes(self.processes)
+
+    def settled(self, found: np.ndarray) -> tuple[tuple[Process, ...], tuple[str, ...]]:
+        """As `ByTime` has it."""
+        processes = self._lives.merged(found.tolist())
+        return processes, (*self._notes(processes), *told_twice(max(0, self._lives.held - int(found.sum()))))
+
+    def _notes(self, processes: tuple[Process, ...]) -> tuple[str, ...]:
+        return (*self._faults, *absent(processes), *counted_twice(self._lives.under_other_ids))
 
     def _rows(self, after: int, until: int, which: np.ndarray | None = None) -> Rows:
         found: dict[int, list[Rows]] = {}
@@ -255,7 +267,7 @@ class Indexed:
         with suppress(ValueError, struct.error, zlib.error):
             return unpacked_records(self._read(place))
         changed = f"{self._files[int(place['file'])].name} has changed since it was opened; parts of it are missing"
-        self.notes = (*self.notes, changed) if changed not in self.notes else self.notes
+        self._faults = (*self._faults, changed) if changed not in self._faults else self._faults
         return records(b"")
 
     def _texts_of(self, rows: np.ndarray) -> dict[int, str]:

@@ -70,6 +70,7 @@ PROCESS: dict[str, str] = {
     "note": "why it is not instrumented, if it is not",
     "ended, off": "true: it runs no more; it was switched off when it was last looked at",
     "wall_offset_ns": "what to add to its times to get the time of day, ns since 1970",
+    "gaps": "where its source leaves something out: a list of objects with `begin`, `end` (ns), `events`",
 }
 """field of a `process` object -> meaning"""
 WHOLE: dict[str, str] = {

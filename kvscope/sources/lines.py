@@ -54,8 +54,9 @@ def process_lines(processes: tuple[Process, ...]) -> Iterator[str]:
     for process in processes:
         alike.setdefault(_who(process), []).append(process)
     for each in alike.values():
-        counted = {name: sum(getattr(one, name) for one in each) for name in ("lost", "earlier")}
-        yield json.dumps({"process": _identity(each[-1]) | _beyond_identity(each[-1]) | _known(counted)}, default=str)
+        counted: dict[str, Any] = {name: sum(getattr(one, name) for one in each) for name in ("lost", "earlier")}
+        told = _beyond_identity(each[-1]) | _known(counted | {"gaps": _gaps(*each)})
+        yield json.dumps({"process": _identity(each[-1]) | told}, default=str)
 
 
 def last_line(notes: tuple[str, ...], impossible: int) -> str:
@@ -74,7 +75,11 @@ def _identity(process: Process) -> dict[str, Any]:
 def _beyond_identity(process: Process) -> dict[str, Any]:
     names = ("started", "lost", "earlier", "note", "ended", "off")
     offset = {} if process.wall_ns is None else {"wall_offset_ns": process.wall_ns}
-    return _known({name: getattr(process, name) for name in names}) | offset
+    return _known({name: getattr(process, name) for name in names} | {"gaps": _gaps(process)}) | offset
+
+
+def _gaps(*processes: Process) -> list[dict[str, int]]:
+    return [vars(gap) for process in processes for gap in process.gaps]
 
 
 def _known(fields: dict[str, Any]) -> dict[str, Any]:

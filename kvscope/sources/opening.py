@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, cast
 
-from kvscope.model.counting import count
 from kvscope.model.errors import InputError, NothingThereError
 from kvscope.model.events import Events
 from kvscope.probe import layout
@@ -25,6 +24,7 @@ from kvscope.sources.parquet.manifest import is_export
 from kvscope.sources.recording import read_into
 from kvscope.sources.rings import Rings
 from kvscope.sources.routers.reading import alone, placed, router_log
+from kvscope.sources.twice import counted_twice, told_twice
 
 STDIN = "-"
 BOM = codecs.BOM_UTF8
@@ -57,7 +57,8 @@ def open_all(paths: Sequence[Path | str], run_dir: Path | str | None) -> Opened:
     if run_dir:
         notes += _read_rings(gathering, str(run_dir))
     events = gathering.events()
-    notes += (*absent(events.processes), *counted_twice(gathering.under_other_ids))
+    recorded = events.processes[: gathering.recorded]
+    notes += (*absent(recorded), *counted_twice(gathering.under_other_ids))
     if not events.processes:
         if gathering.routers:
             raise alone(gathering.routers)
@@ -67,21 +68,6 @@ def open_all(paths: Sequence[Path | str], run_dir: Path | str | None) -> Opened:
     moments, said = placed(gathering.routers, lambda: iter([events]))
     whole = together([events, moments]) if len(moments) else events
     return Opened(whole, gathering.duplicates, (*notes, *said))
-
-
-def told_twice(duplicates: int) -> Iterator[str]:
-    """What to say of records that several sources hold, if any do."""
-    if duplicates:
-        yield f"{count(duplicates, 'record')} in more than one source, each counted once"
-
-
-def counted_twice(records: int) -> Iterator[str]:
-    """What to say of records that several sources hold under ids that were written in different ways, if any do."""
-    if records:
-        yield (
-            f"some {count(records, 'record')} are in more than one source, under ids written in different ways (kept,"
-            " hashed or dropped): their requests count twice; name recordings with ids of one kind"
-        )
 
 
 def nothing(paths: Sequence[Path | str], run_dir: Path | str | None, notes: Sequence[str]) -> str:

@@ -12,11 +12,10 @@ import numpy as np
 
 from kvscope.model.errors import InputError
 from kvscope.model.events import Events, Process
-from kvscope.sources.absent import absent
 from kvscope.sources.bytime import ByTime, Loaded, together
 from kvscope.sources.folders import Member, members
 from kvscope.sources.indexed import Index, Indexed
-from kvscope.sources.opening import STDIN, counted_twice, is_recording, open_all, told_twice
+from kvscope.sources.opening import STDIN, is_recording, open_all
 from kvscope.sources.parquet.manifest import is_export
 from kvscope.sources.routers.log import RouterLog
 from kvscope.sources.routers.reading import alone, placed, router_log
@@ -39,7 +38,7 @@ class Past:
     @property
     def notes(self) -> tuple[str, ...]:
         """Sentences: what was damaged, cut or unknown."""
-        return self.told + tuple(note for source in self.sources for note in source.notes)
+        return (*(note for source in self.sources for note in source.notes), *self.told)
 
     def between(self, after: int, until: int) -> Events:
         """The events of (after, until], the texts that they name, and the processes that were there by `until`."""
@@ -60,12 +59,11 @@ class Past:
 
     def settled(self, found: np.ndarray) -> tuple[tuple[Process, ...], tuple[str, ...]]:
         """(every process, notes), once all was gone through. found: (processes,) events of each."""
-        processes: list[Process] = []
-        twice = 0
+        processes, notes = list[Process](), list[str]()
         for source in self.sources:
-            more, repeated = source.settled(found[len(processes) : len(processes) + len(source.processes)])
-            processes, twice = [*processes, *more], twice + repeated
-        return tuple(processes), (*self.notes, *told_twice(twice))
+            more, said = source.settled(found[len(processes) : len(processes) + len(source.processes)])
+            processes, notes = [*processes, *more], [*notes, *said]
+        return tuple(processes), (*notes, *self.told)
 
     @property
     def impossible(self) -> int:
@@ -120,9 +118,7 @@ def open_past(paths: Sequence[Path | str], told: Callable[[float], None]) -> Pas
     if not sources:
         nothing = "there is nothing to replay; name a recording (`kvscope record -o FILE` makes one)"
         raise alone(logs) if logs else InputError("; ".join((*index.notes, nothing)))
-    said = tuple(absent([process for source in sources for process in source.processes]))
-    said = (*said, *counted_twice(index.lives.under_other_ids))
-    notes = said if index.files else (*index.notes, *said)
+    notes = () if index.files else tuple(index.notes)
     if not logs:
         return Past(sources, notes)
     moments, told_of = placed(logs, partial(_played, Past(sources)))

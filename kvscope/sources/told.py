@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from kvscope.model.errors import InputError
-from kvscope.model.events import Process
+from kvscope.model.events import Gap, Process
 from kvscope.sources.fields import integer, object_of, shown, truth, word
 
 Key = tuple[str, str, str, int]
@@ -55,7 +55,15 @@ class Told:
             ended=truth(given, "ended", where),
             off=truth(given, "off", where),
             wall_ns=None if offset is None else integer(given, "wall_offset_ns", where),
+            gaps=_gaps(given, where),
         )
+
+
+def _gaps(given: dict[str, Any], where: str) -> tuple[Gap, ...]:
+    told = given.get("gaps") or []
+    if not isinstance(told, list) or not all(isinstance(each, dict) for each in told):
+        raise InputError(f'{where}: "gaps" is {shown(told)}; a list of objects is expected')
+    return tuple(Gap(*(integer(each, name, where) for name in ("begin", "end", "events"))) for each in told)
 
 
 def _key(item: dict[str, Any], where: str) -> Key:

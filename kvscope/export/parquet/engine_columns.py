@@ -102,4 +102,5 @@ def process_columns(processes: Sequence[Process], counted: Counted) -> Columns:
         "off": pa.array([each.off for each in processes], pa.bool_()),
         "wall_offset_ns": pa.array([each.wall_ns for each in processes], pa.int64()),
         "started": pa.array([json.dumps(each.started, default=str) for each in processes], pa.string()),
+        "gaps": pa.array([json.dumps([vars(gap) for gap in each.gaps]) for each in processes], pa.string()),
     }

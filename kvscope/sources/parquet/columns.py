@@ -185,8 +185,16 @@ PROCESSES = Table(
         Column("off", Kind.FLAG, "", "it was switched off when it was last looked at"),
         _ns("wall_offset_ns", "what to add to its times to get the time of day, ns since 1970"),
         Column("started", Kind.TEXT, "", "what it said of itself: versions, connector, sizes; JSON"),
+        Column(
+            "gaps",
+            Kind.TEXT,
+            "",
+            "where recordings leave something out between them: JSON, `begin` and `end` in ns, `events`",
+        ),
     ),
 )
+NEW = ("gaps",)
+"""Columns of `processes` that exports of earlier versions have not."""
 
 
 def _classes() -> Iterator[Column]:

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kvscope.model.errors import InputError
-from kvscope.model.events import EVENT, Events, Process
-from kvscope.sources.parquet.columns import EVENTS, PROCESSES
+from kvscope.model.events import EVENT, Events, Gap, Process
+from kvscope.sources.parquet.columns import EVENTS, NEW, PROCESSES
 from kvscope.sources.parquet.manifest import DO, opened, read_manifest
 from kvscope.sources.parquet.rows import from_columns, missing_columns
 
@@ -28,7 +28,9 @@ class Folder:
         self.manifest = read_manifest(path)
         self.notes = self.manifest.notes
         with _told(path), opened(path, PROCESSES.file, self.manifest) as file:
-            table = pq.read_table(file, columns=list(PROCESSES.names)).to_pylist()
+            there = pq.ParquetFile(file)
+            names = [name for name in PROCESSES.names if name not in NEW or name in there.schema_arrow.names]
+            table = there.read(columns=names).to_pylist()
             self.processes = tuple(map(_process, table))
         self.reaches: list[tuple[int | None, int | None]] = [(row["first_ns"], row["last_ns"]) for row in table]
         """ns, by process: its first event and its last"""
@@ -123,6 +125,7 @@ def _process(row: dict[str, Any]) -> Process:
         ended=row["ended"],
         off=row["off"],
         wall_ns=row["wall_offset_ns"],
+        gaps=tuple(Gap(**each) for each in json.loads(row.get("gaps") or "[]")),
     )
 
 

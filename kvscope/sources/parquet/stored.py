@@ -80,9 +80,9 @@ class Stored:
         rows, texts = self._rows(after, until, which)
         return Events(rows, self.processes, texts)
 
-    def settled(self, found: np.ndarray) -> tuple[tuple[Process, ...], int]:
+    def settled(self, found: np.ndarray) -> tuple[tuple[Process, ...], tuple[str, ...]]:
         """As `ByTime` has it."""
-        return self.processes, 0
+        return self.processes, self.notes
 
     def _rows(self, after: int, until: int, which: np.ndarray | None = None) -> tuple[np.ndarray, dict[int, str]]:
         found, texts = [np.empty(0, EVENT)], dict[int, str]()

@@ -23,7 +23,7 @@ from kvscope.export.making import Making, beside
 from kvscope.export.parquet.sink import ParquetSink
 from kvscope.model.errors import InputError
 from kvscope.sources.opening import open_all
-from kvscope.sources.parquet.columns import EVENTS, TABLES
+from kvscope.sources.parquet.columns import EVENTS, PROCESSES, TABLES
 from kvscope.sources.parquet.manifest import FILE, Entry, Manifest
 from kvscope.sources.past import open_past
 
@@ -74,7 +74,7 @@ def test_every_bit_of_what_is_read_counts(tmp_path: Path) -> None:
         shutil.copytree(whole, folder)
         raw = bytearray((folder / name).read_bytes())
         if number % 5 == 4:
-            del raw[draw.randrange(len(raw)) :]
+            del raw[draw.randrange(len(raw) - 1) :]  # without the last line end it says the same
         else:
             raw[draw.randrange(len(raw))] ^= 1 << draw.randrange(8)
         (folder / name).write_bytes(raw)
@@ -99,16 +99,27 @@ def test_tables_of_other_tools_are_refused(tmp_path: Path) -> None:
     pq.write_table(pa.table({"t": [1, 2], "moment": ["a", "b"]}), foreign / EVENTS.file)
     refused(foreign, "or not of kvscope")
     whole = tables(tmp_path / "whole", EARLY)
-    told = json.loads((whole / FILE).read_text())
     for case, table in enumerate((pa.table({"t": [1, 2]}), pq.read_table(whole / EVENTS.file).drop_columns("looked"))):
         folder = tmp_path / f"made to look right {case}"
         shutil.copytree(whole, folder)
-        pq.write_table(table, folder / EVENTS.file)
-        raw = (folder / EVENTS.file).read_bytes()
-        files = {name: Entry(**entry) for name, entry in told["files"].items()}
-        files[EVENTS.file] = Entry(len(raw), zlib.crc32(raw), len(table))
-        (folder / FILE).write_text(Manifest(files).text())
+        put_in_place(folder, EVENTS.file, table)
         refused(folder, "columns are missing or of another type")
+
+
+def put_in_place(folder: Path, name: str, table: pa.Table) -> None:
+    """In place of a file, as if the export had written it so."""
+    pq.write_table(table, folder / name)
+    raw = (folder / name).read_bytes()
+    told = json.loads((folder / FILE).read_text())
+    files = {name: Entry(**entry) for name, entry in told["files"].items()}
+    files[name] = Entry(len(raw), zlib.crc32(raw), len(table))
+    (folder / FILE).write_text(Manifest(files).text())
+
+
+def test_an_export_that_tells_of_no_gaps_yet_has_none(tmp_path: Path) -> None:
+    folder = tables(tmp_path / "earlier", EARLY)
+    put_in_place(folder, PROCESSES.file, pq.read_table(folder / PROCESSES.file).drop_columns("gaps"))
+    assert open_all([folder], None).events.processes == open_all([EARLY], None).events.processes
 
 
 def test_one_table_alone_is_no_source(tmp_path: Path) -> None:

@@ -164,6 +164,34 @@ def test_recordings_that_overlap_are_one_and_what_one_missed_the_other_has(
     agrees(folders(), *sources)
 
 
+def gapped(folder: Path) -> list[Path]:
+    """Two recordings with ten seconds between them, the first cut short; a request of each goes no further than it."""
+    times = [BEGIN + index * SECOND // 20 for index in range(400)]
+    for name, low, high in (("a", 0, 100), ("b", 300, 400)):
+        with Recording(folder / name) as recording:
+            recording._sequences[0, 1] = low
+            recording.process(0, earlier=low)
+            recording.process(1, earlier=low * 2)
+            recording.records(0, times[low:high], f"cmpl-{name}-0-aaaaaaaa")
+            recording.records(1, times[low:high], f"cmpl-{name}-1-bbbbbbbb")
+            if name == "b":
+                recording.end()
+    return [folder / name for name in "ab"]
+
+
+def test_what_lies_between_recordings_cuts_requests_in_their_exports_too(folders: Folders) -> None:
+    sources = gapped(folders())
+    found = json.loads(report(*sources))["summary"]
+    assert any("not in these recordings: 700 events" in note for note in found["notes"])
+    assert found["condition"]["states"]["incomplete"] == 2
+    folder = folders()
+    agrees(folder, *sources)
+    expected = [each.gaps for each in open_all(sources, None).events.processes]
+    assert [sum(gap.events for gap in gaps) for gaps in expected] == [200, 500]
+    for made in (folder / "tables", folder / "a.jsonl"):
+        assert [each.gaps for each in open_all([made], None).events.processes] == expected
+
+
 def test_two_processes_of_one_engine_that_nothing_tells_apart_have_lost_together(
     folders: Folders,
 ) -> None:

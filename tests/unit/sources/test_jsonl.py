@@ -69,6 +69,9 @@ def test_the_same_id_on_two_engines_is_two_processes_and_one_key() -> None:
         ),
         *(({**GOOD, "moment": "started", "started": wrong}, '"started" is ') for wrong in (["a"], "a", 1)),
         *(({**GOOD, name: "false"}, f'"{name}" is ') for name in FLAGS),
+        *(({"process": {"engine": "p0", "gaps": wrong}}, '"gaps" is ') for wrong in (["a"], {"a": 1}, 1)),
+        ({"process": {"engine": "p0", "gaps": [{"begin": 1, "end": 2}]}}, '"events" is missing'),
+        ({"process": {"engine": "p0", "gaps": [{"begin": "1", "end": 2, "events": 3}]}}, '"begin" is "1"'),
     ],
 )
 def test_what_cannot_be_used_is_refused_by_line(line: object, part: str) -> None:
