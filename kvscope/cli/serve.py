@@ -112,9 +112,9 @@ def signalled(flight: Flight | None) -> Iterator[None]:
 
 def _reading_for(flight: Flight, args: argparse.Namespace) -> Reading:
     """What reads for it alone, where no metrics are made."""
-    from kvscope.metrics.reading import Reading, rings
+    from kvscope.metrics.reading import HostRings, Reading
 
-    flight.source = Reading(rings(args.run_dir, flight), observer=flight)
+    flight.source = Reading(HostRings(args.run_dir, flight), observer=flight)
     return flight.source
 
 

@@ -6,6 +6,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from kvscope.analysis.objectives import Objectives
 from kvscope.analysis.summary import without
 from kvscope.core.stream import SECOND, Limits, Stream
-from kvscope.live.feed import Batch, Feed
+from kvscope.live.feed import Batch, Feed, Fleeting
 from kvscope.live.gaps import Gaps
 from kvscope.live.history import History, when
 from kvscope.live.regime import Regime, advanced
@@ -33,8 +34,9 @@ happened within it is missed."""
 MOST_STRIDES = 60
 LAG_S = 0.53
 """An event is on the screen at about so long after it came, at the latest: the next reading begins in time for that."""
-SHARE = 0.22
-"""Of one core, at most, for reading: a picture that takes long to make is made less often."""
+SHARES = ((1_000, 0.026), (20_000, 0.22))
+"""Events per second, and of one core, at most, for reading them: a picture that takes long to make is made less
+often. Between them and beyond, as `share_of` says; drawing takes about as much again."""
 SHARE_OF_REPLAY = 0.5
 """The same where no engine is near: more of it plays faster."""
 
@@ -138,19 +140,27 @@ class Collector:
     ) -> None:
         """Publish a snapshot some twice a second, less often where that would take too much of a core."""
         usual = 0.0
-        while not stop.is_set():
-            begun = time.thread_time()
-            try:
-                snapshot = self.step()
-            except InputError as error:
-                give_up(error)
-                return
-            publish(snapshot)
-            took = time.thread_time() - begun
-            usual += (took - usual) / 4 if usual else took
-            share = SHARE_OF_REPLAY if isinstance(self.feed, Replay) else SHARE
-            # What comes right after a reading waits for this one's end, the rest, the next one's end, and its drawing.
-            stop.wait(max(LAG_S - 4 * usual, usual / share))
+        with self.feed.ahead() if isinstance(self.feed, Fleeting) else nullcontext():
+            while not stop.is_set():
+                begun = time.thread_time()
+                try:
+                    snapshot = self.step()
+                except InputError as error:
+                    give_up(error)
+                    return
+                publish(snapshot)
+                took = time.thread_time() - begun
+                usual += (took - usual) / 4 if usual else took
+                share = SHARE_OF_REPLAY if isinstance(self.feed, Replay) else share_of(snapshot.rates.events)
+                # What comes right after a reading waits for this one's end, the rest, the next one's end, and its
+                # drawing.
+                stop.wait(max(LAG_S - 4 * usual, usual / share))
+
+
+def share_of(per_second: float) -> float:
+    """Of one core, at most, for reading so many events: whoever has little to show has little to pay for it."""
+    low, high = SHARES
+    return float(np.interp(per_second, [low[0], high[0]], [low[1], high[1]]))
 
 
 class Counts:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -12,7 +13,7 @@ import numpy as np
 
 from kvscope.live.kept import Kept
 from kvscope.model.events import EVENT, Events
-from kvscope.sources.rings import Rings
+from kvscope.sources.rings import Rings, reading_ahead
 from kvscope.sources.run_dirs import none_in
 
 
@@ -78,6 +79,14 @@ class Coming(Protocol):
         """Wait until a poll shows what there is, or raises; returns whether it does. Bounded where it may never."""
 
 
+@runtime_checkable
+class Fleeting(Protocol):
+    """A source that overwrites what is not read in time."""
+
+    def ahead(self) -> AbstractContextManager[None]:
+        """Within, what comes between two polls is read in time."""
+
+
 LOOK_S = 2.0
 """Between two looks for engines elsewhere."""
 
@@ -88,14 +97,19 @@ class Local:
 
     run_dir: Path
     name: str = "this host"
-    _rings: Rings | None = field(default=None, repr=False)
     _kept: Kept = field(default_factory=Kept, repr=False)
     _look_at: float = field(default=0.0, repr=False)
     _nobody: str = field(default="", repr=False)
 
+    def __post_init__(self) -> None:
+        self._rings = Rings(self.run_dir)
+
+    def ahead(self) -> AbstractContextManager[None]:
+        """Within, what comes between two polls is read in time."""
+        return reading_ahead(self._rings)
+
     def poll(self) -> Batch:
         """New events, and the time of day by this host's clocks."""
-        self._rings = self._rings or Rings(self.run_dir)
         events = self._rings.poll(self._kept.add)
         now = time.monotonic_ns()
         remark = "" if self._rings.readings else self._none_here()
@@ -110,8 +124,7 @@ class Local:
 
     def save(self, folder: Path) -> str:
         """What was read in the last minutes, from rings that may have been overwritten since."""
-        readings = self._rings.readings if self._rings else []
-        return self._kept.save(folder, {number: reading.info for number, reading in enumerate(readings)})
+        return self._kept.save(folder, dict(enumerate(reading.info for reading in self._rings.readings)))
 
     def close(self) -> None:
         """Nothing is held but maps, which the process's end frees."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from pathlib import Path
 
 from kvscope.analysis.objectives import Objectives
 from kvscope.core.stream import SECOND, Limits, Stream
-from kvscope.live.feed import Batch
+from kvscope.live.feed import Batch, Fleeting
 from kvscope.metrics.ledger import Ledger
 from kvscope.metrics.observer import Observer
 from kvscope.metrics.telling import Told
@@ -18,26 +19,31 @@ from kvscope.model.errors import InputError
 from kvscope.model.requests import Tally
 from kvscope.model.splits import Splits
 from kvscope.probe.vocabulary import UNKNOWN
-from kvscope.sources.rings import Rings
+from kvscope.sources.rings import Rings, reading_ahead
 
 INTERVAL_S = 0.5
-"""Between two looks at the rings: a ring of 8,192 events then holds those of a thread that stamps 16,000 a second."""
+"""Between two looks at what was read."""
 LOOK_NS = 2 * SECOND
 """How old gauges of requests under way may be."""
 
 
-def rings(run_dir: Path, observer: Observer | None = None) -> Callable[[], Batch]:
+class HostRings:
     """What polls the rings of this host. InputError: the directory cannot be read."""
-    reading = Rings(run_dir)
 
-    def poll() -> Batch:
-        events = reading.poll(observer.add if observer else None)
+    def __init__(self, run_dir: Path, observer: Observer | None = None) -> None:
+        self._rings, self._observer = Rings(run_dir), observer
+
+    def __call__(self) -> Batch:
+        """What is new."""
+        events = self._rings.poll(self._observer.add if self._observer else None)
         now = time.monotonic_ns()
-        if observer:
-            observer.look(reading.readings, now)
-        return Batch(events, now, time.time_ns() - now, faults=reading.faults)
+        if self._observer:
+            self._observer.look(self._rings.readings, now)
+        return Batch(events, now, time.time_ns() - now, faults=self._rings.faults)
 
-    return poll
+    def ahead(self) -> AbstractContextManager[None]:
+        """Within, what comes between two polls is read in time."""
+        return reading_ahead(self._rings)
 
 
 class Reading:
@@ -118,8 +124,9 @@ class Reading:
         return self._stream.feed(batch.events, batch.now), None, None
 
     def _run(self) -> None:
-        while not self._stop.is_set():
-            self.step()
-            self._stop.wait(INTERVAL_S)
+        with self._poll.ahead() if isinstance(self._poll, Fleeting) else nullcontext():
+            while not self._stop.is_set():
+                self.step()
+                self._stop.wait(INTERVAL_S)
         if self._observer:
             self.step()  # it keeps what was recorded to the end

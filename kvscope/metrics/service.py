@@ -9,7 +9,7 @@ from pathlib import Path
 from kvscope.analysis.objectives import Objectives
 from kvscope.metrics.exposition import Exporter, Page
 from kvscope.metrics.observer import Observer
-from kvscope.metrics.reading import Reading, rings
+from kvscope.metrics.reading import HostRings, Reading
 
 
 class Service:
@@ -22,7 +22,7 @@ class Service:
         certified_until: datetime | None = None,
         observer: Observer | None = None,
     ) -> None:
-        self._reading = Reading(rings(run_dir, observer), objectives, time.monotonic_ns(), observer)
+        self._reading = Reading(HostRings(run_dir, observer), objectives, time.monotonic_ns(), observer)
         if certified_until is not None:
             self._reading.certify(certified_until)
         self._exporter = Exporter(self._reading.told)

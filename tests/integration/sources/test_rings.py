@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from kvscope.model.errors import InputError
 from kvscope.model.events import Events
 from kvscope.probe.vocabulary import MOMENT_CODE
-from kvscope.sources.rings import Rings, read_rings
+from kvscope.sources.rings import LATEST_S, SOONEST_S, Rings, again_after, read_rings, reading_ahead
 
 from .conftest import Start
 
@@ -52,6 +54,39 @@ def test_rows_say_what_was_recorded(run_dir: Path, start: Start) -> None:
     process = found.processes[0]
     assert (process.engine_id, process.started["vllm"], process.lost) == ("p0-1", "0.32.0", 0)
     assert process.host
+
+
+def test_nothing_is_overwritten_between_two_polls_where_rings_are_read_ahead(run_dir: Path, start: Start) -> None:
+    """Ten bursts, each most of a ring."""
+    writer, rings, burst = start("p0"), Rings(run_dir), RING * 3 // 4
+    rings.poll()
+    with reading_ahead(rings):
+        for count in range(1, 11):
+            writer.tell(f"write {burst}")
+            deadline = time.monotonic() + 30
+            while rings.waiting < count * burst:
+                assert time.monotonic() < deadline, "nobody reads ahead"
+                time.sleep(0.01)
+    found = rings.poll()
+    assert numbers(found) == list(range(10 * burst))
+    assert found.processes[0].lost == 0
+
+
+@pytest.mark.parametrize(
+    ("filled", "elapsed_s", "again_s"),
+    [(0.0, 0.1, LATEST_S), (1.0, 0.8, 0.2), (0.5, 0.2, 0.1), (1.0, 0.01, SOONEST_S), (0.01, 5.0, LATEST_S)],
+)
+def test_the_faster_a_ring_fills_the_sooner_it_is_read_again(filled: float, elapsed_s: float, again_s: float) -> None:
+    assert again_after(filled, elapsed_s) == pytest.approx(again_s)
+
+
+def test_what_hinders_reading_ahead_is_the_poll_s_to_say(tmp_path: Path) -> None:
+    (tmp_path / "rings").write_text("no directory")
+    rings = Rings(tmp_path / "rings")
+    with reading_ahead(rings):
+        pass
+    with pytest.raises(InputError):
+        rings.poll()
 
 
 @pytest.mark.parametrize("bursts", [(RING * 3 + 17,), (100, RING * 2, 5, 90), (RING - 8, 1, RING)])

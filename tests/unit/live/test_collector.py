@@ -10,7 +10,7 @@ import numpy as np
 from kvscope.analysis.summary import gather_summary, without
 from kvscope.core.critical_path import split
 from kvscope.core.stream import SECOND
-from kvscope.live.collector import Collector, Settings, strides
+from kvscope.live.collector import Collector, Settings, share_of, strides
 from kvscope.live.feed import Batch, Flow
 from kvscope.live.regime import AFTER, EARLY
 from kvscope.live.snapshot import Snapshot
@@ -185,3 +185,9 @@ def test_what_is_left_out_is_left_out_of_everything() -> None:
         assert last.summary.overlap == other.overlap
     assert (last.regime, last.trend) == (expected.regime, expected.trend)
     assert pictures(usual + warm, 10)[-1].trend != expected.trend
+
+
+def test_who_has_little_to_show_takes_little_of_a_core() -> None:
+    shares = [share_of(rate) for rate in (0, 1_000, 5_000, 20_000, 1e6)]
+    assert shares == sorted(shares)
+    assert shares[0] == shares[1] < 0.05 < shares[3] == shares[4] < 0.25
