@@ -21,6 +21,7 @@ from kvscope.sharing.sources import Source, sources
 from kvscope.sharing.survey import Survey
 from kvscope.sharing.telling import Telling
 from kvscope.sharing.texts import Texts
+from kvscope.sources.emptiness import no_event
 from kvscope.sources.records import low64
 
 
@@ -78,11 +79,8 @@ def share(
     progress = _Progress(told, 2 * sum(source.size for source in found))
     with Output(path, force) as file:
         survey = _surveyed(found, progress)
-        if not survey.members:
-            listed = ", ".join(map(str, paths))
-            raise InputError(
-                "; ".join((*notes, f"no process has recorded anything in {listed}; name another recording"))
-            )
+        if not survey.members or not any(source.held.read or source.ended for source in found):
+            raise InputError(no_event(paths, [*notes, *(note for source in found for note in source.notes)]))
         names = Names(wishes.secret, wishes.ids, wishes.keep)
         names.engines(survey.engines())
         writing = _Writing(Shared(survey, names, wishes), Writer(file))

@@ -42,7 +42,7 @@ class Source:
     @property
     def notes(self) -> list[str]:
         """Sentences on what is damaged or missing; known once it was gone through."""
-        return list(faults(self.path, self.bad + self.orphans, self.cut, self.ended, self.held.missing))
+        return list(faults(self.path, self.bad + self.orphans, self.cut, self.ended, self.held))
 
     def parts(self, told: Callable[[int], None]) -> Iterator[Part]:
         """What is whole, in order; records only of processes that were told of. `told` hears the bytes gone through."""

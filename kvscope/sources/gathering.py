@@ -41,6 +41,8 @@ class Gathering:
         """Records that more than one source held. Known once `events` was called."""
         self.under_other_ids = 0
         """Of these, some are not known to be the same, since their requests' ids were written in different ways."""
+        self.torn = False
+        """Whether a source ended before its first event did."""
         self.routers: list[RouterLog] = []
         """What other projects' routers wrote: put among the events once it is known what clocks those are on."""
 

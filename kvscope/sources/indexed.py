@@ -34,6 +34,7 @@ from kvscope.probe.recording import (
 )
 from kvscope.sources.absent import absent
 from kvscope.sources.bytime import Spans, reaches_of, text_keys
+from kvscope.sources.emptiness import no_event
 from kvscope.sources.gathering import without_twins
 from kvscope.sources.lifetimes import ALWAYS, NEVER, Lifetimes
 from kvscope.sources.recording import Holding, faults, refused, rounded
@@ -74,7 +75,7 @@ class Index:
             scan.take(frame)
             told(frames.read)
         self.files.append(file)
-        self.notes += faults(name, frames.bad + scan.bad, frames.cut, scan.ended, scan.held.missing)
+        self.notes += faults(name, frames.bad + scan.bad, frames.cut, scan.ended, scan.held)
 
     def close(self) -> None:
         """Let go of the files."""
@@ -179,8 +180,7 @@ class Indexed:
         """InputError: there is no event in them."""
         parts = index.parts
         if not len(parts):
-            names = ", ".join(str(file.name) for file in index.files)
-            raise InputError(f"no process has recorded anything in {names}; name another recording")
+            raise InputError(no_event([str(file.name) for file in index.files], index.notes))
         self.begin, self.end = int(parts["first"].min()), int(parts["last"].max())
         self._faults = tuple(index.notes)
         self.impossible = index.impossible

@@ -17,6 +17,7 @@ from kvscope.probe.recording import FILE_MAGIC
 from kvscope.sources.absent import absent
 from kvscope.sources.bytime import together
 from kvscope.sources.capacity import check_fits
+from kvscope.sources.emptiness import no_event
 from kvscope.sources.folders import Member, members
 from kvscope.sources.gathering import Gathering
 from kvscope.sources.jsonl import parse_jsonl
@@ -59,8 +60,8 @@ def open_all(paths: Sequence[Path | str], run_dir: Path | str | None) -> Opened:
     events = gathering.events()
     recorded = events.processes[: gathering.recorded]
     notes += (*absent(recorded), *counted_twice(gathering.under_other_ids))
-    if not events.processes:
-        if gathering.routers:
+    if not events.processes or (gathering.torn and not _tell_anything(events)):
+        if gathering.routers and not events.processes:
             raise alone(gathering.routers)
         named = paths or (notes and run_dir and Path(run_dir).is_dir())
         raise (InputError if named else NothingThereError)(nothing(paths, run_dir, notes))
@@ -70,11 +71,15 @@ def open_all(paths: Sequence[Path | str], run_dir: Path | str | None) -> Opened:
     return Opened(whole, gathering.duplicates, (*notes, *said))
 
 
+def _tell_anything(events: Events) -> bool:
+    """What happened, or why nothing was recorded of it."""
+    return len(events) > 0 or any(process.note for process in events.processes)
+
+
 def nothing(paths: Sequence[Path | str], run_dir: Path | str | None, notes: Sequence[str]) -> str:
     """What to tell a person when nothing was found, and `notes` say what could not be read."""
     if paths:
-        found = f"no process has recorded anything in {', '.join(map(str, paths))}; name another recording"
-        return "; ".join((*notes, found))
+        return no_event(paths, notes)
     if notes and run_dir and Path(run_dir).is_dir():
         return "; ".join((*notes, f"nothing else is in {run_dir}"))
     return (

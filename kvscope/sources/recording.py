@@ -60,7 +60,8 @@ def read_into(gathering: Gathering, file: IO[bytes], name: str) -> list[str]:
                 held.end(info)
             case HeadPart(info):
                 notes += rounded(name, info)
-    return notes + list(faults(name, found.bad + orphans, found.cut, ended, held.missing))
+    gathering.torn |= not held.read and not ended
+    return notes + list(faults(name, found.bad + orphans, found.cut, ended, held))
 
 
 @dataclass
@@ -92,11 +93,13 @@ def rounded(name: str, head: Mapping[str, Any]) -> list[str]:
     return [sizes] if head.get("shared") == "rounded" else []
 
 
-def faults(name: str, bad: int, cut: bool, ended: bool, missing: int) -> Iterator[str]:
+def faults(name: str, bad: int, cut: bool, ended: bool, held: Holding) -> Iterator[str]:
     """Sentences on what is damaged or missing."""
     if bad:
         yield f"{name} is damaged: {bad} of its parts cannot be read, and their events are missing from every number"
-    elif missing:
-        yield f"{name} is damaged: {count(missing, 'event')} that it held when it was ended are not in it any more"
-    if cut or not ended:
+    elif held.missing:
+        yield f"{name} is damaged: {count(held.missing, 'event')} that it held when it was ended are not in it any more"
+    if not held.read and not ended:
+        yield f"{name} ends before its first block of events does: it was cut, or is only beginning to be written"
+    elif cut or not ended:
         yield f"{name} was not ended: it is still being written, or was cut; what it holds until there is used"

@@ -179,7 +179,7 @@ def test_what_cannot_be_read_is_one_sentence(tmp_path: Path) -> None:
 def test_a_recording_without_anything_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "nothing.kvs"
     path.write_bytes(REAL.read_bytes()[:16])
-    refused(share(path, "-o", tmp_path / "out.kvs"), "no process has recorded anything in")
+    refused(share(path, "-o", tmp_path / "out.kvs"), "ends before its first block of events does")
     assert [each.name for each in tmp_path.iterdir()] == ["nothing.kvs"]
 
 

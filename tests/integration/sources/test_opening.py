@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,11 +13,16 @@ import pytest
 from kvscope.cli import main
 from kvscope.model.errors import InputError, NothingThereError
 from kvscope.probe import layout
-from kvscope.probe.recording import FILE_HEADER, FILE_MAGIC
+from kvscope.probe.recording import FILE_HEADER, FILE_MAGIC, RECORDS, Frames
+from kvscope.sharing.share import Wishes, share
 from kvscope.sources import open_sources
+from kvscope.sources.past import open_past
 from kvscope.sources.recorder import save
 
+from ..live.scenes import Recording
 from .conftest import ROOT, Start
+
+PICTURES = ROOT / "docs" / "pictures"
 
 LINE = json.dumps(
     {"t": 5, "engine": "r0", "leg": "router", "moment": "received", "request": "p0-request-0", "thread": "router"}
@@ -192,3 +198,35 @@ def test_the_age_of_rings_of_another_boot_is_not_known(
     ages = {row.split()[2]: row.split()[-2] for row in capsys.readouterr().out.splitlines()[1:]}
     assert ages["dead"] == "-"
     assert ages["on"] == "s"
+
+
+def test_a_recording_that_is_cut_before_its_first_event_is_told_by_every_reader_alike(tmp_path: Path) -> None:
+    whole = (PICTURES / "pull.kvs").read_bytes()
+    with open(PICTURES / "pull.kvs", "rb") as file:
+        first = next(frame for frame in Frames(file) if frame.kind == RECORDS)
+    path, out = tmp_path / "cut.kvs", tmp_path / "out.kvs"
+    readers: tuple[Callable[[], object], ...] = (
+        lambda: open_sources([path]),
+        lambda: open_past([path], lambda share: None),
+        lambda: share([path], out, Wishes()),
+    )
+    for size in (16, 17, first.at // 2, first.at, first.at + len(first.payload) - 1):
+        path.write_bytes(whole[:size])
+        for read in readers:
+            with pytest.raises(InputError) as caught:
+                read()
+            assert str(caught.value) == (
+                f"{path} ends before its first block of events does: it was cut, or is only beginning to be written;"
+                f" no event can be read in {path}: copy it whole, or name another recording"
+            )
+    path.write_bytes(whole[: first.at + len(first.payload)])
+    assert len(open_sources([path]).events)
+    open_past([path], lambda share: None).close()
+    assert share([path], out, Wishes()).records
+
+
+def test_why_nothing_was_recorded_is_told_though_nothing_was(tmp_path: Path) -> None:
+    with Recording(tmp_path / "dark.kvs") as recording:
+        recording.process(0, segments=0, note="vLLM 0.1 is not supported")
+        recording.end()
+    assert open_sources([tmp_path / "dark.kvs"]).events.processes[0].note

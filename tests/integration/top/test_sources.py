@@ -141,7 +141,7 @@ def recordings(folder: Path) -> None:
     [
         ("missing.kvs", "there is no missing.kvs; name a recording or JSON lines"),
         ("empty.kvs", "empty.kvs is empty; name a recording (`kvscope record -o FILE` makes one) or JSON lines"),
-        ("begun.kvs", "no process has recorded anything in begun.kvs; name another recording"),
+        ("begun.kvs", "begun.kvs ends before its first block of events does"),
         ("other.kvs", "other.kvs"),
     ],
 )
