@@ -12,6 +12,7 @@ from types import TracebackType
 from kvscope.model.errors import InputError
 
 STDOUT = "-"
+AGAIN = "; record anew"
 _OTHERS = (errno.EWOULDBLOCK, errno.EACCES)
 """What a lock says that somebody else has."""
 
@@ -69,7 +70,7 @@ class Output:
         found = os.fstat(self._file.fileno())
         if self._is_file and (found.st_nlink == 0 or found.st_size < self.size):
             how = "removed" if found.st_nlink == 0 else "cut short"
-            raise InputError(f"{self.path} was {how} while it was recorded, and what was in it is lost; record anew")
+            raise InputError(f"{self.path} was {how} while it was recorded, and what was in it is lost{AGAIN}")
 
     def __enter__(self) -> Output:
         return self

@@ -44,9 +44,11 @@ class Recorded:
     unremoved: int = 0
     """Parts that should have been removed and could not be."""
     removed: int = 0
-    """Parts that were removed to keep to the limits."""
+    """Parts that were removed, to keep to the limits or by others."""
     kept_bytes: int = 0
     """What is left of all that was written, now and before."""
+    earlier: int = 0
+    """Overwritten in the rings before it began."""
     before: int = 0
     """Of the events, those that lay in the rings when it began."""
 
@@ -68,7 +70,7 @@ class Sink(Protocol):
 
     @property
     def removed(self) -> int:
-        """Parts that were removed to keep to the limits."""
+        """Parts that were removed, to keep to the limits or by others."""
 
     @property
     def kept(self) -> int:
@@ -102,8 +104,8 @@ class _Work:
         while True:
             drained = tap.poll()
             self.before = drained if self.before is None else self.before
-            sink.check()
             between()
+            sink.check()
             if self.progress:
                 self.progress(_so_far(tap, sink, begun, self.before))
             if self.stop.wait(self.interval_s):
@@ -161,7 +163,7 @@ def record_parts_until(
         writer = Standalone(folder.begin, folder.full)
 
         def between() -> None:
-            if writer.used and folder.full():
+            if folder.broken or (writer.used and folder.full()):
                 writer.turn()
             folder.trim()
 
@@ -198,6 +200,7 @@ def _so_far(tap: Tap, sink: Sink, begun: float, before: int) -> Recorded:
         sink.unremoved,
         sink.removed,
         sink.kept,
+        tap.earlier,
         min(before, tap.events),
     )
 

@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
+from kvscope.model.errors import InputError
 from kvscope.probe.heading import heading, new_recording
 from kvscope.probe.recording import Writer
 from kvscope.sources.locking import locked
-from kvscope.sources.output import Output
+from kvscope.sources.output import AGAIN, Output
 
 NAME = re.compile(r"part-(\d{6,})-\d{8}T\d{6}Z\.kvs")
 PART_BYTES, PART_S = 64_000_000, 600.0
@@ -63,7 +64,7 @@ class Folder:
         """InputError: another recording goes into it. OSError: it cannot be written."""
         self._path, self._limits, self._wall = path, limits.fitting, wall
         path.mkdir(parents=True, exist_ok=True)
-        self._lock = locked(path, f"another recording goes into {path} now; name another folder")
+        self._lock = self._locked()
         self._recording, self._number = new_recording(), 0
         """Parts of this recording so far."""
         named = _parts_of(path)
@@ -72,10 +73,13 @@ class Folder:
         self._faults = dict.fromkeys(_strange(named))
         self._stuck: list[_Kept] = []
         self.removed = 0
-        """Parts that were removed to keep to the limits."""
+        """Parts that were removed, to keep to the limits or by others."""
         self._file: Output | None = None
         self._begun = 0.0
         self._written = 0
+
+    def _locked(self) -> int:
+        return locked(self._path, f"another recording goes into {self._path} now; name another folder")
 
     @property
     def size(self) -> int:
@@ -104,13 +108,60 @@ class Folder:
 
     def begin(self) -> Writer:
         """End the part that is being written, if one is, and begin the next."""
+        gone = self._gone()
         self._finish()
+        if gone:
+            self._renew(gone)
         self._number, self._begun = self._number + 1, self._wall()
         self._file = Output(self._free(), force=False)
         writer = Writer(self)
         writer.head(heading(self._recording, self._number))
+        if gone:
+            self._faults[f"{gone}; it goes on in {self._file.path}"] = None
         self.trim()
         return writer
+
+    @property
+    def broken(self) -> bool:
+        """Whether the part that is being written is not there any more, and another has to be begun."""
+        return bool(self._gone())
+
+    def _gone(self) -> str:
+        """What was removed of where this recording goes, the folder or the part; nothing if all is there."""
+        if self._file is None:
+            return ""
+        if not self._there():
+            return f"{self._path} was removed while it was recorded, and what was in it is lost"
+        self._file.flush()  # what is in a buffer was not cut off
+        try:
+            self._file.check()
+        except InputError as lost:
+            return str(lost).removesuffix(AGAIN)
+        return ""
+
+    def _renew(self, gone: str) -> None:
+        """Make the folder again where it is not there. InputError: that does not work, or another recording has it."""
+        if self._there():
+            return
+        try:
+            self._path.mkdir(exist_ok=True)  # not what is above it: a disk that is gone is not written beside
+            lock = self._locked()
+        except OSError as error:
+            why = (error.strerror or str(error)).lower()
+            raise InputError(f"{gone}; it cannot be made again ({why}): record anew") from None
+        os.close(self._lock)
+        self._lock = lock
+        self.removed += len(self._kept)
+        self._kept, self._stuck = [], []
+
+    def _there(self) -> bool:
+        """Whether the folder that was opened still lies at its path."""
+        try:
+            return os.path.samestat(self._path.stat(), os.fstat(self._lock))
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError:  # who may not look does not know
+            return True
 
     def full(self) -> bool:
         """Whether the part is large or old enough."""
@@ -165,7 +216,10 @@ class Folder:
         done, self._file = self._file, None
         self._written += done.size
         done.__exit__(None, None, None)
-        self._kept.append(_Kept(done.path, done.size, self._wall()))
+        if (found := _file(done.path)) is not None:
+            self._kept.append(_Kept(done.path, found[0], self._wall()))
+        else:
+            self.removed += 1
 
     def _taken(self) -> int:
         there = sum(each.size for each in (*self._kept, *self._stuck))

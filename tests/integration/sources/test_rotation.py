@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -275,12 +276,44 @@ def test_parts_go_into_a_folder(run_dir: Path, tmp_path: Path, path: str, monkey
     assert (tmp_path / "file").read_text() == "mine"
 
 
-def test_the_part_that_was_removed_meanwhile_is_said(run_dir: Path, tmp_path: Path) -> None:
-    def meddle(so_far: Recorded) -> None:
-        shutil.rmtree(tmp_path / "parts")
+@pytest.mark.parametrize("what", ["folder", "part"])
+def test_what_is_removed_meanwhile_is_said_once_and_the_recording_goes_on(
+    run_dir: Path, start: Start, tmp_path: Path, what: str
+) -> None:
+    writer, folder = start("p0"), tmp_path / "parts"
+    writer.tell("write 100")
+    stop, seen = threading.Event(), list[Recorded]()
 
-    with pytest.raises(InputError, match=r"part-000001-\w+\.kvs was removed while it was recorded"):
-        record_parts_until(threading.Event(), run_dir, tmp_path / "parts", SMALL, 0, meddle)
+    def meddle(so_far: Recorded) -> None:
+        seen.append(so_far)
+        if len(seen) == 1:
+            (first,) = parts_in(folder)
+            shutil.rmtree(folder) if what == "folder" else first.unlink()
+        elif len(seen) == 2:
+            writer.tell("write 30")
+        elif so_far.events == 130:
+            stop.set()
+
+    done = record_parts_until(stop, run_dir, folder, SMALL, 0, meddle)
+    (fault,) = done.faults
+    gone = r"/parts" if what == "folder" else r"/part-000001-\w+\.kvs"
+    goes_on = r"was removed while it was recorded, and what was in it is lost; it goes on in .*/part-00000[12]-\w+\.kvs"
+    assert re.search(f"{gone} {goes_on}$", fault)
+    assert (done.events, done.removed, done.lost) == (130, 1, 0)
+    opened = open_sources([folder])
+    assert (len(opened.events), opened.events.processes[0].before) == (30, 100)
+
+
+def test_a_folder_that_is_removed_and_cannot_be_made_again_ends_it_in_a_sentence(run_dir: Path, tmp_path: Path) -> None:
+    above = tmp_path / "above"
+
+    def meddle(so_far: Recorded) -> None:
+        shutil.rmtree(above)
+
+    with pytest.raises(
+        InputError, match=r"parts was removed while .* cannot be made again \(no such file .*\): record"
+    ):
+        record_parts_until(threading.Event(), run_dir, above / "parts", SMALL, 0, meddle)
 
 
 def test_the_report_reads_a_folder(run_dir: Path, start: Start, tmp_path: Path) -> None:
