@@ -178,6 +178,8 @@ class _Progress:
 def sentence(done: Recorded, before: str = "") -> str:
     """Events, losses, size. before: what to say of the events"""
     lost = f"{done.lost:,} overwritten before they were read" if done.lost else "none lost"
+    if done.earlier:
+        lost = f"{lost}, {done.earlier:,} older ones were overwritten before it began"
     processes = count(done.processes, "process", "processes")
     told = f"{count(done.events, 'event')} of {processes} in {done.seconds:.0f} s{before}, {lost}"
     told = f"{told}, {in_bytes(done.size_bytes)}"

@@ -36,6 +36,19 @@ def test_the_dead_are_saved_too(run_dir: Path, start: Start, tmp_path: Path) -> 
     assert same(opened.events, read_rings(run_dir))
 
 
+def test_what_the_rings_had_overwritten_is_told_beside_what_was_lost(
+    run_dir: Path, start: Start, tmp_path: Path
+) -> None:
+    writer = start("p0")
+    writer.tell("write 200")
+    assert b"overwritten" not in dumped("-o", str(tmp_path / "all.kvs")).stderr
+    writer.tell("write 20000")
+    said = dumped("-o", str(tmp_path / "now.kvs")).stderr.decode()
+    (process,) = open_sources([tmp_path / "now.kvs"]).events.processes
+    assert process.earlier > 10_000
+    assert f" s, none lost, {process.earlier:,} older ones were overwritten before it began, " in said
+
+
 def test_into_a_pipe(run_dir: Path, start: Start, tmp_path: Path) -> None:
     start("p0").tell("write 200")
     ran = dumped("-o", "-")
