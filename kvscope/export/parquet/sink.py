@@ -23,7 +23,9 @@ from kvscope.sources.parquet.rows import schema_of, to_columns
 
 EVENTS_MOST, REQUESTS_MOST = 50_000, 20_000
 """Rows that are gathered until a row group is written."""
-LEVEL = 3
+LEVEL = 2
+BATCH = 1 << 16
+"""Rows of which a column is encoded in one go."""
 FEW, MANY = (Kind.WORD, Kind.SMALL, Kind.NUMBER), ("step",)
 """What has few different values in a row group, and what has not all the same."""
 DICTIONARY_BYTES = 1 << 26
@@ -41,6 +43,7 @@ class Writer:
             self._schema,
             compression="zstd",
             compression_level=LEVEL,
+            write_batch_size=BATCH,
             use_dictionary=[each.name for each in table.columns if each.kind in FEW and each.name not in MANY],
             column_encoding={each.name: "DELTA_BINARY_PACKED" for each in table.columns if each.kind is Kind.INSTANT},
             dictionary_pagesize_limit=DICTIONARY_BYTES,
