@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from kvscope.model.events import EVENT, Process
+from kvscope.model.events import EVENT, Process, picked
 from kvscope.probe import layout
 from kvscope.probe.vocabulary import (
     DIRECTIONS,
@@ -22,7 +22,7 @@ from kvscope.probe.vocabulary import (
 )
 from kvscope.sources.jsonl import FLAGS
 from kvscope.sources.keys import key_of_text, sound, text_of_key
-from kvscope.sources.parquet.columns import EVENTS, VALUE_NAMES, Column, Kind, Table
+from kvscope.sources.parquet.columns import EVENTS, VALUE_NAMES, WORDS_OF_VALUES, Column, Kind, Table
 
 ARROW: dict[Kind, pa.DataType] = {
     Kind.INSTANT: pa.int64(),
@@ -46,7 +46,6 @@ CODED: dict[str, tuple[str, ...]] = {
 KEYED: dict[str, str] = {"request": "request", "peer_request": "peer"}
 """Columns of ids -> the field that holds their key."""
 SMALL = ("rank", "peer_rank")
-_NO_PLACE, _NO_VALUE = np.empty(0, np.int64), np.empty(0, np.int64)
 
 
 def schema_of(table: Table) -> pa.Schema:
@@ -137,16 +136,10 @@ def coded(codes: np.ndarray, words: tuple[str, ...]) -> pa.DictionaryArray:
 def _values(rows: np.ndarray, texts: Mapping[int, str]) -> dict[str, pa.Array]:
     pieces: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {name: [] for name in VALUE_NAMES}
     for moment, at in _by_moment(rows):
-        values = rows["values"][at]
+        values = picked(rows, at)["values"]
         for slot, name in enumerate(VALUES.get(MOMENTS[moment], ())):
             pieces[name].append((at, values[:, slot]))
-    found = {}
-    for name, told in pieces.items():
-        at = np.concatenate([_NO_PLACE, *(where for where, _ in told)])
-        values = np.concatenate([_NO_VALUE, *(each for _, each in told)])
-        known = values != UNKNOWN
-        found[name] = _value(name, len(rows), at[known], values[known], texts)
-    return found
+    return {name: _value(name, len(rows), told, texts) for name, told in pieces.items()}
 
 
 def _by_moment(rows: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
@@ -158,13 +151,21 @@ def _by_moment(rows: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
         yield code, order[begin:end]
 
 
-def _value(name: str, n: int, at: np.ndarray, told: np.ndarray, texts: Mapping[int, str]) -> pa.Array:
+def _value(name: str, n: int, told: list[tuple[np.ndarray, np.ndarray]], texts: Mapping[int, str]) -> pa.Array:
+    """n values: those that are told, (where they are, they); null where they are UNKNOWN, and elsewhere."""
+    column = np.full(n, UNKNOWN)
+    for at, values in told:
+        column[at] = values
+    there = column != UNKNOWN
+    if not there.any():
+        return pa.nulls(n, ARROW[Kind.WORD] if name in WORDS_OF_VALUES else pa.int64())
     if name in TEXT_VALUES:
-        return _keyed_at(n, at, told.view(np.uint64), texts)
+        at = np.flatnonzero(there)
+        return _keyed_at(n, at, column[at].view(np.uint64), texts)
     if name == "direction":
-        known = (told >= 0) & (told < len(DIRECTIONS))
-        return _words(*_scattered(n, at[known], told[known].astype(np.int32)), DIRECTIONS)
-    return _numbers(*_scattered(n, at, told)) if len(at) else pa.nulls(n, pa.int64())
+        known = (column >= 0) & (column < len(DIRECTIONS))
+        return _words(np.where(known, column, 0).astype(np.int32), known, DIRECTIONS)
+    return _numbers(column, there)
 
 
 def from_columns(table: pa.Table) -> tuple[np.ndarray, dict[int, str]]:
