@@ -7,9 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kvscope.model.errors import InputError
+from kvscope.probe import regular
 
 if TYPE_CHECKING:
     from kvscope.dashboards.server.connection import Grafana
+
+MOST_BYTES = 10_000
+"""No token is as long."""
 
 
 def add_grafana(parser: argparse.ArgumentParser) -> None:
@@ -31,8 +35,15 @@ def grafana(args: argparse.Namespace) -> Grafana:
 
 
 def _token(args: argparse.Namespace) -> str:
-    token = str(args.token if args.token is not None else args.token_file.read_text()).strip()
+    token = str(args.token if args.token is not None else _in_file(args.token_file)).strip()
     if not token or not token.isascii() or not token.isprintable():
         where = "--token" if args.token is not None else str(args.token_file)
         raise InputError(f"{where} holds no token: it is one word of letters, digits and underscores, like glsa_...")
     return token
+
+
+def _in_file(path: Path) -> str:
+    try:
+        return regular.read(path, MOST_BYTES).decode("utf-8", "replace")
+    except OSError as error:
+        raise InputError(f"--token-file: cannot read {path}: {(error.strerror or str(error)).lower()}") from None

@@ -12,6 +12,7 @@ import numpy as np
 
 from kvscope.model.counting import count
 from kvscope.model.errors import InputError
+from kvscope.probe import regular
 from kvscope.stacks.writing import VERSION
 
 SAMPLE = np.dtype(
@@ -111,7 +112,7 @@ class _Gathered:
 def read_stacks(path: Path) -> Stacks:
     """InputError: it is not there, or no such file. What is damaged in it is counted in a note."""
     try:
-        with open(path, "rb") as file:
+        with regular.opened(path) as file:
             lines = iter(file)
             header = _header(path, next(lines, b""))
             gathered = _gathered(lines)

@@ -14,11 +14,13 @@ from grafana_client.api import GrafanaApi
 from grafana_client.client import GrafanaClientError, GrafanaException, GrafanaServerError
 
 from kvscope.model.errors import InputError
+from kvscope.probe import regular
 
 OLDEST = 10
 """Major version. Tables say how a cell looks in the words of Grafana 10, and folders are named by uid alone."""
 TIMEOUT_S = 15.0
 NOT_FOUND, FORBIDDEN, CHANGED = 404, 403, 412
+MOST_CA_BYTES = 10_000_000
 _NEEDED = "Permissions needed: "
 
 
@@ -93,12 +95,13 @@ def _trusted(ca: Path | None) -> None:
     """InputError: no certificate is in there."""
     if ca is None:
         return
-    if not ca.is_file():
-        raise InputError(f"--ca {ca}: there is no such file")
     try:
+        regular.read(ca, MOST_CA_BYTES)
         ssl.create_default_context(cafile=ca)
-    except (ssl.SSLError, OSError):
+    except ssl.SSLError:
         raise InputError(f"--ca {ca} holds no certificate in PEM") from None
+    except OSError as error:
+        raise InputError(f"--ca: cannot read {ca}: {(error.strerror or str(error)).lower()}") from None
 
 
 def _host(name: str) -> str:

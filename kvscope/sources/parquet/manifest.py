@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from kvscope.model.errors import InputError
+from kvscope.probe import regular
 from kvscope.sources.parquet.columns import EVENTS
 
 FILE = "export.json"
@@ -62,7 +63,7 @@ def is_export(folder: Path) -> bool:
 def read_manifest(folder: Path) -> Manifest:
     """InputError: it is not there, damaged, or of another version."""
     try:
-        told = json.loads((folder / FILE).read_bytes())
+        told = json.loads(regular.read(folder / FILE))
         if told.get("version") != VERSION:
             given = str(told.get("version"))[:20]
             raise InputError(f"{folder} is an export of version {given}, this kvscope reads version {VERSION}: {DO}")
@@ -85,7 +86,7 @@ def opened(folder: Path, name: str, manifest: Manifest) -> BinaryIO:
     """One of the files, gone through once. InputError: it is not as it was written."""
     path = folder / name
     try:
-        file = open(path, "rb")  # noqa: SIM115 - whoever asked closes it
+        file = regular.opened(path)
     except FileNotFoundError:
         raise InputError(f"{path} is missing: {DO}") from None
     except OSError as error:

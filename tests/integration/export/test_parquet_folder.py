@@ -122,6 +122,14 @@ def test_an_export_that_tells_of_no_gaps_yet_has_none(tmp_path: Path) -> None:
     assert open_all([folder], None).events.processes == open_all([EARLY], None).events.processes
 
 
+@pytest.mark.parametrize("name", READ)
+def test_a_pipe_in_place_of_a_file_is_not_waited_for(tmp_path: Path, name: str) -> None:
+    folder = tables(tmp_path / "whole", EARLY)
+    (folder / name).unlink()
+    os.mkfifo(folder / name)
+    refused(folder, f"{name} cannot be read: not a regular file")
+
+
 def test_one_table_alone_is_no_source(tmp_path: Path) -> None:
     folder = tables(tmp_path / "whole", EARLY)
     for opened in (

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -90,6 +93,21 @@ def test_a_token_that_is_none_is_refused(run: Run, token: str) -> None:
     assert said.err.startswith("kvscope: --token holds no token")
 
 
+@pytest.mark.parametrize("option", ["--token-file", "--ca"])
+def test_a_pipe_in_place_of_a_file_is_refused_and_not_waited_for(tmp_path: Path, option: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "token").write_text("glsa_x")
+    given = {"--token-file": str(tmp_path / "token"), option: str(tmp_path / "pipe")}
+    words = [*ALL, "--url", "http://localhost:1", *(word for each in given.items() for word in each)]
+    ran = subprocess.run(
+        [sys.executable, "-m", "kvscope", *words], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (ran.returncode, ran.stderr) == (
+        2,
+        f"kvscope: {option}: cannot read {tmp_path / 'pipe'}: not a regular file\n",
+    )
+
+
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
 def test_with_tls_the_signer_has_to_be_known(run: Run, files: Path) -> None:
     with Standing(files / "cert.pem", files / "key.pem") as guarded:
@@ -104,7 +122,10 @@ def test_with_tls_the_signer_has_to_be_known(run: Run, files: Path) -> None:
     blank = run(*ALL, "--ca", str(files / "token"))
     assert (blank.code, blank.err) == (2, f"kvscope: --ca {files / 'token'} holds no certificate in PEM\n")
     missing = run(*ALL, "--ca", str(files / "none.pem"))
-    assert (missing.code, missing.err) == (2, f"kvscope: --ca {files / 'none.pem'}: there is no such file\n")
+    assert (missing.code, missing.err) == (
+        2,
+        f"kvscope: --ca: cannot read {files / 'none.pem'}: no such file or directory\n",
+    )
 
 
 def test_tls_is_asked_of_one_that_does_not_speak_it(run: Run, grafana: Standing) -> None:

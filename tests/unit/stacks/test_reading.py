@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -100,3 +101,9 @@ def test_what_is_no_such_file_is_refused(tmp_path: Path, content: bytes, said: s
 def test_there_is_none(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file"):
         read_stacks(tmp_path / "none")
+
+
+def test_a_pipe_in_place_of_the_file_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "stacks.jsonl")
+    with pytest.raises(InputError, match="cannot be read: not a regular file"):
+        read_stacks(tmp_path / "stacks.jsonl")
