@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kvscope.cli.outcome import OK, say
 from kvscope.cli.sources_arguments import add_run_dir
-from kvscope.model.controls import seen
+from kvscope.model.controls import on_one_line, seen
 from kvscope.model.counting import count
 from kvscope.model.errors import InputError
 
@@ -87,7 +87,7 @@ _PRIVATE = ("environ", "command")
 def as_text(host: HostSeen) -> Iterator[str]:
     """The answer for people."""
     free = "" if host.place.free_bytes is None else f", {host.place.free_bytes / MIB:,.0f} MiB free"
-    yield f"clock {host.clock.source or 'unknown'}; looked for rings in {host.place.path}{free}"
+    yield on_one_line(f"clock {host.clock.source or 'unknown'}; looked for rings in {host.place.path}{free}")
     if host.remark and host.diagnoses:
         yield host.remark
     if host.finding:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kvscope.cli import front
 from kvscope.cli.endings import ended_by_signals
-from kvscope.cli.outcome import say
+from kvscope.cli.outcome import say, say_lines
 from kvscope.model.counting import count
 from kvscope.model.invocation import command
 
@@ -91,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
             code: int = args.call(args)
             return code
     except LabError as error:
-        say(f"kvscope: {error}")
+        say_lines(f"kvscope: {error}")
         return FAILED
 
 

@@ -23,8 +23,8 @@ from contextlib import suppress
 from typing import TextIO
 
 from kvscope.lab.errors import LabError
-from kvscope.model.controls import seen
-from kvscope.model.errors import InputError, NothingThereError
+from kvscope.model.controls import on_one_line, seen
+from kvscope.model.errors import InputError, NothingThereError, SeveralFitError
 
 OK = 0
 LAB_FAILED = 1
@@ -53,9 +53,18 @@ REFUSALS = frozenset(
 
 def say(text: str) -> None:
     """Write one line to standard error. Where that is closed, full, or has lost its reader, the work goes on."""
+    _put(on_one_line(text))
+
+
+def say_lines(text: str) -> None:
+    """The same of what has several lines: a traceback, the end of a log, a list to choose from."""
+    _put(seen(text))
+
+
+def _put(text: str) -> None:
     if sys.stderr is not None:  # print() would take standard output instead
         with suppress(OSError):
-            print(seen(text), file=sys.stderr, flush=True)
+            print(text, file=sys.stderr, flush=True)
 
 
 def guarded(work: Callable[[], int]) -> int:
@@ -90,9 +99,10 @@ def outcome_of(error: BaseException) -> int:
     if isinstance(error, BrokenPipeError):
         return PIPE_CLOSED
     if os.environ.get(DEBUG) == "1":
-        say("".join(traceback.format_exception(error)).rstrip())
+        say_lines("".join(traceback.format_exception(error)).rstrip())
     code, sentence = (BAD_INPUT, f"cannot write {STDOUT}: {reason}") if reason else verdict(error)
-    say(f"kvscope: {sentence}")
+    put = say_lines if isinstance(error, (LabError, SeveralFitError)) else say
+    put(f"kvscope: {sentence}")
     return code
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kvscope.cli.sources_arguments import add_sources, open_named
 from kvscope.cli.terminal import add_looks, console_for, page_for, show
-from kvscope.model.errors import InputError
+from kvscope.model.errors import InputError, SeveralFitError
 
 if TYPE_CHECKING:
     from kvscope.model.events import Events
@@ -57,7 +57,7 @@ def chosen(splits: Splits, text: str) -> int:
         )
     listed = "\n  ".join(_listed(splits, row) for row in rows[:LISTED])
     more = f"\n  and {len(rows) - LISTED:,} more" if len(rows) > LISTED else ""
-    raise InputError(f"{text!r} is in the ids of {len(rows):,} requests; name one of\n  {listed}{more}")
+    raise SeveralFitError(f"{text!r} is in the ids of {len(rows):,} requests; name one of\n  {listed}{more}")
 
 
 def ids(splits: Splits, row: int) -> tuple[str, ...]:

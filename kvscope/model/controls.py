@@ -19,6 +19,11 @@ def seen(text: str) -> str:
     return "\n".join(line.translate(UNSEEN) for line in text.split("\n"))
 
 
+def on_one_line(text: str) -> str:
+    """What a terminal may be given of a sentence: the names in it may hold line ends, which are shown as `\\n`."""
+    return seen(text.replace("\n", "\\n"))
+
+
 def celled(text: str) -> str:
     """The text for a place in a table: each character one column wide and after the one before it, others `?`."""
     return text if text.isascii() and text.isprintable() else "".join(map(_cell, text))

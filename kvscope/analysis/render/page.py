@@ -50,7 +50,7 @@ class Page:
         """A paragraph, wrapped; later lines are indented by `hang`. At a KEPT blank no line is broken."""
         hanging = indent if hang is None else hang
         wrapped = textwrap.wrap(
-            text,
+            text.replace("\n", "\\n"),  # of a file's name: it is part of it, and no white space
             self.width,
             initial_indent=" " * indent,
             subsequent_indent=" " * hanging,

@@ -13,7 +13,7 @@ import pytest
 
 from kvscope.cli import outcome
 from kvscope.lab.errors import LabError
-from kvscope.model.errors import InputError
+from kvscope.model.errors import InputError, SeveralFitError
 
 
 def raising(error: BaseException) -> Callable[[], NoReturn]:
@@ -44,6 +44,10 @@ def missing(name: str) -> ModuleNotFoundError:
         ),
         (MemoryError(), 2, "kvscope: there is not enough memory for this; read less at a time"),
         (InputError("no engine \x1b[2J\u202e"), 2, "kvscope: no engine ?[2J?"),
+        (InputError("there is no a\nb.kvs; name another"), 2, "kvscope: there is no a\\nb.kvs; name another"),
+        (FileNotFoundError(2, "No such file", "a\nb"), 2, "kvscope: cannot use a\\nb: no such file"),
+        (SeveralFitError("name one of\n  a\n  b"), 2, "kvscope: name one of\n  a\n  b"),
+        (LabError("it ended\n  log"), 1, "kvscope: it ended\n  log"),
         (
             ArithmeticError("no\nsum"),
             70,
@@ -135,3 +139,8 @@ def test_a_closed_standard_error_is_not_replaced_by_standard_output() -> None:
 def test_a_name_that_no_encoding_takes_is_shown_by_its_number() -> None:
     found = ended("print('a\\udcff') or 0", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert (found.returncode, found.stdout, found.stderr) == (0, b"a\\udcff\n", b"")
+
+
+def test_what_is_said_beside_the_work_is_one_line_too(capsys: pytest.CaptureFixture[str]) -> None:
+    outcome.say("a\nb.kvs was not ended")
+    assert capsys.readouterr().err == "a\\nb.kvs was not ended\n"

@@ -14,6 +14,8 @@ from kvscope.cli import main
 
 from .scenes import LATE, fleet, lines
 
+PICTURES = Path(__file__).parents[3] / "docs" / "pictures"
+
 
 @pytest.fixture(scope="module")
 def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -123,6 +125,13 @@ def test_an_ambiguous_id_lists_what_it_may_mean(capsys: pytest.CaptureFixture[st
     assert "16 requests" in told
     assert "cmpl-00000004-0-bbbbbbbb  push  complete  TTFT" in told
     assert "and 6 more" in told
+
+
+def test_a_line_end_in_a_file_s_name_is_shown_as_part_of_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    cut = tmp_path / "a\nb.kvs"
+    cut.write_bytes((PICTURES / "pull.kvs").read_bytes()[:-1])
+    assert main(["report", str(cut)]) == 0
+    assert "a\\nb.kvs was not ended" in " ".join(capsys.readouterr().out.split())
 
 
 def test_an_unknown_id_says_where_to_find_one(capsys: pytest.CaptureFixture[str], recording: Path) -> None:
