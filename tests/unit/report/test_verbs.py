@@ -127,11 +127,13 @@ def test_an_ambiguous_id_lists_what_it_may_mean(capsys: pytest.CaptureFixture[st
     assert "and 6 more" in told
 
 
-def test_a_line_end_in_a_file_s_name_is_shown_as_part_of_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    cut = tmp_path / "a\nb.kvs"
-    cut.write_bytes((PICTURES / "pull.kvs").read_bytes()[:-1])
-    assert main(["report", str(cut)]) == 0
-    assert "a\\nb.kvs was not ended" in " ".join(capsys.readouterr().out.split())
+def test_a_line_end_in_a_file_s_name_is_shown_as_part_of_it(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a\nb.kvs").write_bytes((PICTURES / "pull.kvs").read_bytes()[:-1])
+    assert main(["report", "a\nb.kvs"]) == 0
+    assert "a\\nb.kvs was not ended" in capsys.readouterr().out
 
 
 def test_an_unknown_id_says_where_to_find_one(capsys: pytest.CaptureFixture[str], recording: Path) -> None:
