@@ -41,9 +41,11 @@ def split(events: Events, now: int | None = None) -> Splits:
     return ordered(solve(events, now).splits)
 
 
-def ordered(splits: Splits) -> Splits:
-    """By origin; requests that share one, by their last moment and ids."""
-    return splits.select(np.lexsort((splits.peer_request, splits.request, splits.last_moment[:, 2], splits.origin)))
+def ordered(splits: Splits, rows: np.ndarray | None = None) -> Splits:
+    """All, or those of rows, (n,) bool: by origin; requests that share one, by their last moment and ids."""
+    at = np.arange(len(splits)) if rows is None else np.flatnonzero(rows)
+    keys = (splits.peer_request, splits.request, splits.last_moment[:, 2], splits.origin)
+    return splits.select(at[np.lexsort([key[at] for key in keys])])
 
 
 def solve(events: Events, now: int | None = None, lag: np.ndarray | None = None) -> Solution:

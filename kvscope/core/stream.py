@@ -192,7 +192,7 @@ class Stream:
         return answered, (lately & ~told | splits.in_state(State.UNFINISHED)) & ~done
 
     def _as_of_now(self, solution: Solution, rows: np.ndarray) -> Splits:
-        splits = ordered(solution.splits.select(rows))
+        splits = ordered(solution.splits, rows)
         return replace(splits, tally=Tally(), texts=_texts_of(splits, self._texts))
 
     def close(self) -> list[Splits]:
@@ -262,16 +262,17 @@ class Stream:
 
     def _late(self, rows: np.ndarray, hashes: np.ndarray) -> np.ndarray:
         """(n,) rows of legs that were closed. One that begins anew under the same id is another request."""
-        unique, inverse = np.unique(hashes, return_inverse=True)
         newer, older = self._closed
-        ends = [max(newer.get(key, _NEVER), older.get(key, _NEVER)) for key in unique.tolist()]
-        end = np.where(np.isin(unique, self._held.ids), _NEVER, np.array(ends, np.int64))[inverse]
-        anew = starts(rows) | (roles(rows) == REGISTRATION)
-        for key in set(hashes[anew & (end != _NEVER) & (rows["t"] > end)].tolist()):
-            newer.pop(key, None)
-            older.pop(key, None)
-            end[(hashes == np.uint64(key)) & (rows["t"] > end)] = _NEVER
-        return np.asarray(end != _NEVER)
+        if not (met := [key for key in np.unique(hashes).tolist() if key in newer or key in older]):
+            return np.zeros(len(rows), bool)
+        late = np.isin(hashes, np.setdiff1d(np.array(met, np.uint64), self._held.ids))
+        anew = late & (starts(rows) | (roles(rows) == REGISTRATION))
+        for key in set(hashes[anew].tolist()):
+            after = (hashes == np.uint64(key)) & (rows["t"] > max(newer.get(key, _NEVER), older.get(key, _NEVER)))
+            if (anew & after).any():
+                newer.pop(key, None), older.pop(key, None)
+                late &= ~after
+        return late
 
     def _solve(self, rows: np.ndarray) -> Solution:
         return solve(self._events(rows), self._clocks.now, self._clocks.lag)
@@ -294,8 +295,7 @@ class Stream:
             return np.zeros(len(self._held), bool)
         held, rows = self._held, self._held.rows
         over = _ENDS[rows["moment"], rows["leg"]] & (self._clocks.age(rows) >= self.limits.settle_ns)
-        role = roles(rows)
-        open_ = ((role == PREFILL) | (role == DECODE)) & ~held.of_legs(held.legs_of(over))
+        open_ = among(roles(rows), PREFILL, DECODE) & ~held.of_legs(held.legs_of(over))
         return np.asarray(~open_ & ~held.attempted)
 
     def _settled(self, solution: Solution, closed: np.ndarray) -> np.ndarray:
@@ -356,7 +356,7 @@ class Stream:
         ends = registration_ends(solution, rows)
         mine = rows_of(gone, ends, self._held.hash, self._held.leg, self._held.rows["t"])
         used = int(rows_of(gone, ends, legs.hash, legs.leg, legs.rows["t"]).sum())
-        splits = ordered(solution.splits.select(rows))
+        splits = ordered(solution.splits, rows)
         tally = Tally(
             events=used,
             duplicates=int(mine.sum() - used),
@@ -376,7 +376,7 @@ class Stream:
         newer, held = self._closed[0], self._held
         if mine.any():
             ids, first = np.unique(held.ids[mine], return_index=True)
-            end = self._clocks.now - self._clocks.age(picked(held.rows, mine)).min()
+            end = self._clocks.now - self._clocks.age(held.rows)[mine].min()
             ends = end - self._clocks.lag[held.rows["process"][mine][first]]  # the same instant by the clock of each
             newer.update(zip(ids.tolist(), ends.tolist(), strict=True))
             held.keep(~mine)
