@@ -45,10 +45,11 @@ engines: $(READY) ## the Python environment that the real engines run in, and th
 
 # What fails is tried once more, alone: two at a time, or beside others on the machine, a second can become ten.
 AGAIN := --last-failed --last-failed-no-failures none
+LONGEST := --durations=25 --durations-min=5
 
 test: engines ## every test, those on real vLLM engines too
-	$(BIN)/pytest -n 2 --dist loadfile $(HERE) || $(BIN)/pytest $(AGAIN) $(HERE)
-	$(BIN)/pytest tests/lab || $(BIN)/pytest $(AGAIN) tests/lab
+	$(BIN)/pytest -n 2 --dist loadfile $(LONGEST) $(HERE) || $(BIN)/pytest $(AGAIN) $(HERE)
+	$(BIN)/pytest $(LONGEST) tests/lab || $(BIN)/pytest $(AGAIN) tests/lab
 
 bench: $(READY) ## what an event costs, what a request costs, how fast the analysis is
 	$(BIN)/python benchmarks

@@ -31,6 +31,7 @@ from tests.integration.metrics.prometheus import Prometheus, needs_prometheus
 from tests.lab.boards import Answer, asked, marks, replaced, variables
 from tests.lab.rig import Rig, with_env
 from tests.lab.scraping import COUNTED, NAMESPACE, load_counted, pod_of, reported, scraping
+from tests.lab.screens import printed
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(900), needs_prometheus]
 
@@ -45,6 +46,7 @@ ENOUGH = 20
 """Requests of the load that are over when the dashboards are looked at."""
 CONNECTORS = {"push": "NixlPushConnector", "pull": "NixlConnector"}
 ENGINES = ("p0", "d0")
+THEIRS = 'sum(vllm:time_to_first_token_seconds_count{engine_name="d0"})'
 PODS = {name: with_env(POD_NAME=pod_of(name), POD_NAMESPACE=NAMESPACE) for name in ENGINES}
 
 HEALTHY = {
@@ -219,6 +221,42 @@ def test_counts_of_the_load_are_exact_by_raw_differences(scene: Scene) -> None:
     assert all(values == sorted(values) for values in growing.values())
 
 
+def test_vllm_counts_as_many(scene: Scene) -> None:
+    """It counted what was sent before `kvscope serve` began, too."""
+    sent = LOAD.requests + BEFORE.requests + BEFORE.warm_up + TRIED.requests + TRIED.warm_up
+    assert scene.prometheus.number(THEIRS) == sent
+    counted = scene.prometheus.vector("sum by (shape, state) (kvscope_requests_total) > 0")
+    assert [labels for labels, _ in counted] == [{"shape": scene.connector, "state": "complete"}]
+    lost = scene.prometheus.number("sum(kvscope_engine_events_lost_total)")
+    cpu = {labels["part"]: value for labels, value in scene.prometheus.vector("kvscope_reader_cpu_seconds_total")}
+    print(f"\n{sent} requests, {lost:.0f} events lost, CPU {cpu}")
+
+
+def test_series_join_those_of_vllm_by_its_own_labels(scene: Scene) -> None:
+    joined = scene.prometheus.vector(
+        "vllm:num_requests_running * on (model_name, engine, engine_name) kvscope_engine_recording"
+    )
+    assert {labels["engine_name"] for labels, _ in joined} == set(ENGINES)
+    assert [value for _, value in joined] == [0, 0]
+    cached = scene.prometheus.vector(
+        "vllm:kv_cache_usage_perc * on (model_name, engine, engine_name) group_left (role, vllm) kvscope_engine_info"
+    )
+    roles = {(labels["engine_name"], labels["role"]) for labels, _ in cached}
+    assert roles == {("p0", "kv_producer"), ("d0", "kv_consumer")}
+
+
+@pytest.mark.parametrize(
+    "gauge",
+    ["requests_in_flight", "engine_reserved_idle_blocks", "engine_requests", "engine_writer_backlog_requests"],
+)
+def test_nothing_is_in_flight_or_held_once_all_is_over(scene: Scene, gauge: str) -> None:
+    assert scene.prometheus.number(f"sum(kvscope_{gauge})") == 0
+    if gauge != "engine_writer_backlog_requests" or scene.connector == "push":
+        assert scene.prometheus.vector(f"kvscope_{gauge}"), "it is told"
+    seen = scene.prometheus.number("max(max_over_time(kvscope_requests_in_flight[1h]))")
+    assert seen > 0, "while they were under way, some were in flight"
+
+
 def _figure(answers: tuple[Answer, ...], board: str, title: str, name: str) -> list[tuple[dict[str, str], float]]:
     (found,) = (each for each in answers if (each.board, each.query.name) == (board, name)
                 and each.panel.title.startswith(title))  # fmt: skip
@@ -296,6 +334,10 @@ def test_a_dot_leads_to_a_request_of_the_report(scene: Scene) -> None:
         found = {exemplar["labels"]["request"] for exemplar in scene.prometheus.exemplars(answer.expr)}
         assert found <= ids
         assert found or answer.query.empty, str(answer)
+    exemplar = scene.prometheus.exemplars("kvscope_ttft_seconds_bucket")[-1]
+    text = printed("request", exemplar["labels"]["request"], "--run-dir", str(scene.rig.run_dir), "--json")
+    (request,) = json.loads(text)["requests"]
+    assert request["ttft_ns"] / 1e9 == pytest.approx(float(exemplar["value"]), abs=1e-9)
 
 
 def test_rules_are_evaluated_without_an_error_and_a_healthy_pair_wakes_nobody(scene: Scene) -> None:

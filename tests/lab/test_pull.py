@@ -10,8 +10,10 @@ import pytest
 from kvscope.lab.load import LoadOptions
 from kvscope.lab.pair import Pair, PairOptions
 from kvscope.lab.progress import Plain
+from kvscope.lab.recording import recording
 from kvscope.live.regime import PULL
-from tests.lab import claims
+from kvscope.stacks.session import RECORDING
+from tests.lab import claims, traced
 from tests.lab.observation import LOADS, observe
 from tests.lab.screens import agrees_with_the_report, top
 from tests.lab.terminal import needs_tmux
@@ -33,6 +35,16 @@ def test_top_says_what_the_report_says(pull_pair: tuple[Pair, str], tmp_path: Pa
     with top(pair.run_dir, tmp_path) as screen:
         records = pair.load(load, url)
         agrees_with_the_report(screen, pair.run_dir, PULL, len(records))
+
+
+def test_perfetto_s_page_says_what_kvscope_says(pull_pair: tuple[Pair, str], tmp_path: Path) -> None:
+    """Next: the rings still hold all that happened."""
+    pair, url = pull_pair
+    with recording(pair.run_dir, tmp_path / RECORDING):
+        records = pair.load(traced.LOAD, url)
+    assert all(record.ok for record in records)
+    with traced.agrees(tmp_path / RECORDING, "pull") as page:
+        assert not page.ask(traced.SAMPLED)
 
 
 @LOADS

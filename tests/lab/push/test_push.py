@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 
 import numpy as np
@@ -13,8 +13,7 @@ from kvscope.lab import affinity
 from kvscope.lab.client import ClientRecord
 from kvscope.lab.front import RouterProcess
 from kvscope.lab.load import LoadOptions, plan, with_prompts
-from kvscope.lab.pair import Pair, PairOptions
-from kvscope.lab.progress import Plain
+from kvscope.lab.pair import Pair
 from kvscope.model.requests import RequestSplit
 from kvscope.model.stages import STAGE
 from kvscope.sources.rings import read_rings
@@ -22,6 +21,7 @@ from tests.lab import claims
 from tests.lab.comparison import trade
 from tests.lab.holds import HOLDS, Held, hold_by_turns
 from tests.lab.observation import HEAVY, LIGHT, LOADS, Observation, observe
+from tests.lab.rig import Rig
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(900)]
 
@@ -38,20 +38,7 @@ PROMPTS = [head * 60 + TAIL for head in ("abc", "xyz", "Q7.", "mno")]
 
 
 @pytest.fixture(scope="module")
-def push_pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    """A pair with the push connector, started once: it takes a minute."""
-    with Pair(PairOptions(connector="push"), tmp_path_factory.mktemp("push"), Plain()) as pair:
-        yield pair
-
-
-@pytest.fixture(scope="module")
-def push_router(push_pair: Pair) -> RouterProcess:
-    """Our router in front of it."""
-    return push_pair.router("early")
-
-
-@pytest.fixture(scope="module")
-def served(push_pair: Pair, push_router: RouterProcess) -> Served:
+def served(push_pair: Rig, push_router: RouterProcess) -> Served:
     """Sends a load, dispatched early or sequentially: once, however many tests look at what came of it."""
 
     @cache
@@ -63,8 +50,8 @@ def served(push_pair: Pair, push_router: RouterProcess) -> Served:
 
 
 @pytest.fixture(scope="module")
-def held(push_pair: Pair, push_router: RouterProcess) -> Held:
-    push_router.control(dispatch="sequential")
+def held(push_pair: Rig, push_router: RouterProcess) -> Held:
+    push_router.control(dispatch="sequential", hold_ms=0.0)
     return hold_by_turns(push_pair, push_router)
 
 
@@ -133,7 +120,7 @@ def alone(pair: Pair, prompts: list[str]) -> list[tuple[int, ...]]:
 
 @pytest.mark.parametrize("dispatch", ["early", "sequential"])
 def test_push_serves_the_tokens_that_one_engine_alone_makes(
-    push_pair: Pair, push_router: RouterProcess, dispatch: str
+    push_pair: Rig, push_router: RouterProcess, dispatch: str
 ) -> None:
     push_router.control(dispatch=dispatch)
     records = push_pair.load(SMALL, push_router.url)
@@ -142,14 +129,14 @@ def test_push_serves_the_tokens_that_one_engine_alone_makes(
 
 
 def test_the_model_s_tokens_depend_on_the_prompt_s_head_through_the_kv_alone(
-    push_pair: Pair, push_router: RouterProcess
+    push_pair: Rig, push_router: RouterProcess
 ) -> None:
     handed_over = tokens(push_pair.load(with_prompts(SMALL, *PROMPTS), push_router.url))
     assert len({each[1:] for each in handed_over}) == len(PROMPTS), "decode computes these from the KV it was given"
     assert handed_over == alone(push_pair, PROMPTS)
 
 
-def test_each_engine_has_cores_of_its_own_and_its_spinner_little_say(push_pair: Pair) -> None:
+def test_each_engine_has_cores_of_its_own_and_its_spinner_little_say(push_pair: Rig) -> None:
     shares = affinity.shares(sorted(os.sched_getaffinity(0)), 2)
     for engine, share in zip(push_pair.engines, shares, strict=True):
         threads = affinity.threads(engine.process.members())
@@ -158,6 +145,6 @@ def test_each_engine_has_cores_of_its_own_and_its_spinner_little_say(push_pair: 
         assert nice.count(affinity.NICENESS) == 1
 
 
-def test_engines_and_router_are_seen_by_their_names(push_pair: Pair, push_router: RouterProcess) -> None:
+def test_engines_and_router_are_seen_by_their_names(push_pair: Rig, push_router: RouterProcess) -> None:
     push_pair.load(SMALL, push_router.url)
     assert {process.engine for process in read_rings(push_pair.run_dir).processes} == {"p0", "d0", "router"}

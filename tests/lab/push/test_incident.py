@@ -13,9 +13,9 @@ import pytest
 
 from kvscope.core.critical_path import split
 from kvscope.lab.client import ClientRecord
+from kvscope.lab.front import RouterProcess
 from kvscope.lab.load import LoadOptions
-from kvscope.lab.pair import Pair, PairOptions
-from kvscope.lab.progress import Plain
+from kvscope.lab.pair import Pair
 from kvscope.lab.recording import recording
 from kvscope.model.requests import RequestSplit
 from kvscope.sources import open_sources
@@ -23,6 +23,7 @@ from kvscope.sources.opening import Opened
 from kvscope.stacks.reading import Stacks, read_stacks
 from tests.integration.live.conftest import until
 from tests.lab.bystanders import Bystanders, watching
+from tests.lab.rig import Rig
 from tests.lab.screens import printed, served
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(900)]
@@ -59,11 +60,13 @@ class Incident:
 
 
 @pytest.fixture(scope="module")
-def incident(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Incident]:
+def incident(
+    push_pair: Rig, push_router: RouterProcess, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Incident]:
     """A push pair whose router holds the decode leg back, from some time on."""
     folder = tmp_path_factory.mktemp("incident")
-    with Pair(PairOptions(connector="push"), folder / "pair", Plain()) as pair, keeping(pair, folder / "saved"):
-        yield seen(pair, folder)
+    with keeping(push_pair, folder / "saved"):
+        yield seen(push_pair, push_router, folder)
 
 
 @contextmanager
@@ -74,13 +77,15 @@ def keeping(pair: Pair, folder: Path) -> Iterator[None]:
         yield
 
 
-def seen(pair: Pair, folder: Path) -> Incident:
+def seen(pair: Pair, router: RouterProcess, folder: Path) -> Incident:
     """Send both loads, and wait for what is saved of them."""
-    router, recorded = pair.router("sequential"), folder / "recorded.kvs"
+    recorded = folder / "recorded.kvs"
+    router.control(dispatch="sequential", hold_ms=0.0)
     with recording(pair.run_dir, recorded), watching() as watch:
         healthy = pair.load(HEALTHY, router.url)
         router.control(hold_ms=HOLD_MS)
         late = pair.load(LATE, router.url)
+        router.control(hold_ms=0.0)
     ids = {record.request for record in late}
     until(lambda: found(folder / "saved", ids) is not None, "the incident was not saved")
     path = found(folder / "saved", ids)
