@@ -55,6 +55,11 @@ class Condition:
     """Requests that enter percentiles: complete, with a first token."""
 
     @property
+    def over(self) -> int:
+        """Requests that are not under way any more: shares are of these, in a report as in a live view."""
+        return self.requests - self.states[State.UNFINISHED]
+
+    @property
     def broken(self) -> int:
         """Requests of whose account something is missing, or does not compare."""
         return sum(self.states[state] for state in (State.INCOMPLETE, State.UNMATCHED, State.UNALIGNED))

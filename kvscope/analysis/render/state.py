@@ -62,7 +62,7 @@ def _good(found: Condition) -> bool:
 
 def _states(found: Condition) -> list[str]:
     whole = found.states[State.COMPLETE]
-    states = [f"complete {whole:,} of {found.requests:,} ({share(whole, found.requests)})"]
+    states = [f"complete {whole:,} of {found.over:,} ({share(whole, found.over)})"]
     for state in (State.ONE_LEGGED, State.INCOMPLETE, State.UNFINISHED, State.UNMATCHED):
         states.append(f"{state.replace('_', '-')} {found.states[state]:,}")
     if found.states[State.UNALIGNED]:
