@@ -109,6 +109,8 @@ class Collector:
             flow=batch.flow,
             remark=batch.remark,
             faults=batch.faults,
+            notes=batch.notes,
+            first=batch.first,
             now=now,
             wall_ns=batch.wall_ns,
             begun=self._begun,

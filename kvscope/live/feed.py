@@ -43,11 +43,15 @@ class Batch:
     remark: str = ""
     """what a person should know of the source: how far a replay is, since when the far end is gone"""
     faults: tuple[str, ...] = ()
-    """sentences on what could not be read"""
+    """sentences on what could not be read, or may be wrong"""
+    notes: tuple[str, ...] = ()
+    """sentences on the source that are good to know, and impair nothing"""
     restart: bool = False
     """time went backwards (a seek): forget what was"""
     until: int | None = None
     """ns of the last event that there will ever be, once the clock has gone on beyond it"""
+    first: int | None = None
+    """ns of the first event that there is, given or not; None where nobody knows"""
 
     @property
     def shown(self) -> int:

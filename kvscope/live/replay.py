@@ -13,6 +13,7 @@ from kvscope.core.stream import SECOND
 from kvscope.live.feed import Batch, Flow, no_events
 from kvscope.model.errors import InputError
 from kvscope.model.events import Events
+from kvscope.sources.harmless import impairing
 from kvscope.sources.past import Past, open_past
 
 SPEEDS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
@@ -201,7 +202,10 @@ class Replay:
         remark = (
             f"{clock_of(place.position_s, 0 if place.playing else 3)} of {clock_of(place.length_s)}, x{place.speed:g}"
         )
-        return Batch(events, now, wall, flow, remark, past.notes, restart, past.end if now > past.end else None)
+        until = past.end if now > past.end else None
+        faults = impairing(past.notes)
+        notes = tuple(note for note in past.notes if note not in faults)
+        return Batch(events, now, wall, flow, remark, faults, notes, restart, until, past.begin)
 
     @property
     def _last(self) -> int:

@@ -40,7 +40,7 @@ class Snapshot:
     wall_ns: int | None
     """what to add to get the time of day; None where nobody told"""
     begun: int | None
-    """the first event that was ever seen; None: none was"""
+    """the first event that was looked at; None: none was"""
     answered: int | None
     """ns of the latest first token that was ever seen, however long ago"""
     last: int | None
@@ -65,6 +65,10 @@ class Snapshot:
     """ns of the latest event of each process, UNKNOWN of those that were only listed"""
     gaps: tuple[Gap, ...] = ()
     """that reach into the window"""
+    first: int | None = None
+    """the first event of the source, where it is known, looked at or not"""
+    notes: tuple[str, ...] = ()
+    """what is good to know of the source, and impairs nothing"""
     without: str = ""
     """what the ids of requests hold that are left out; empty: none are"""
 

@@ -36,7 +36,10 @@ def clock(snapshot: Snapshot) -> str:
     """The time of day where it is known, else the time since the data began."""
     if snapshot.wall_ns is not None:
         return Instants(snapshot).at(snapshot.now, fine=snapshot.flow is Flow.PAUSED)
-    return "+" + duration(max(0, snapshot.now - snapshot.begun)) if snapshot.begun is not None else "no data yet"
+    if snapshot.begun is None:
+        return "no data yet"
+    begun = snapshot.begun if snapshot.first is None else min(snapshot.first, snapshot.begun)
+    return "+" + duration(max(0, snapshot.now - begun))
 
 
 def keys(view: str, width: int) -> Text:

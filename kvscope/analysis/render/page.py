@@ -50,7 +50,7 @@ class Page:
         """A paragraph, wrapped; later lines are indented by `hang`. At a KEPT blank no line is broken."""
         hanging = indent if hang is None else hang
         wrapped = textwrap.wrap(
-            text.replace("\n", "\\n"),  # of a file's name: it is part of it, and no white space
+            _unbroken(text),
             self.width,
             initial_indent=" " * indent,
             subsequent_indent=" " * hanging,
@@ -62,7 +62,7 @@ class Page:
     def labelled(self, label: str, text: str, style: str = "") -> None:
         """A label, and wrapped text beside it."""
         room = self.width - LABEL
-        for number, piece in enumerate(textwrap.wrap(text, room, break_on_hyphens=False) or [""]):
+        for number, piece in enumerate(textwrap.wrap(_unbroken(text), room, break_on_hyphens=False) or [""]):
             self.line(Text.assemble((f"{label if not number else '':<{LABEL}}", HEADING), (piece, style)))
 
     def items(self, label: str, items: Iterable[str], style: str = "") -> None:
@@ -77,6 +77,11 @@ class Page:
         for number, text in enumerate([*rows, row]):
             if number == 0 or text:
                 self.labelled(label if number == 0 else "", text, style)
+
+
+def _unbroken(text: str) -> str:
+    """A line end in a sentence is of a file's name: part of it, and no white space."""
+    return text.replace("\n", "\\n")
 
 
 def column_widths(rows: Sequence[Sequence[str]]) -> list[int]:

@@ -14,7 +14,8 @@ class Instants:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._wall_ns = snapshot.wall_ns
-        self._begun = snapshot.begun if snapshot.begun is not None else snapshot.now
+        known = (ns for ns in (snapshot.first, snapshot.begun) if ns is not None)
+        self._begun = min(known, default=snapshot.now)
 
     def at(self, ns: int, fine: bool = False) -> str:
         """`02:11:40` in local time, or `12.3 s`; to the millisecond, if it is to be fine."""

@@ -82,8 +82,8 @@ def _put_news(page: Page, snapshot: Snapshot, roster: Roster) -> None:
 
 
 def _put_no_engine(page: Page, snapshot: Snapshot) -> None:
-    if snapshot.remark or snapshot.faults:
-        page.prose("; ".join(filter(None, (snapshot.remark, *snapshot.faults))), hang=2)
+    if told := [each for each in (snapshot.remark, *snapshot.faults, *snapshot.notes) if each]:
+        page.prose("; ".join(told), hang=2)
     if snapshot.flow is not Flow.LIVE:
         page.prose(f"No engine has been seen in {snapshot.source} so far.", style=STRONG)
         return

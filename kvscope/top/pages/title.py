@@ -99,7 +99,7 @@ def _state(snapshot: Snapshot, roster: Roster) -> tuple[str, str]:
 def _counts(found: Condition) -> list[Slot]:
     """Shares of those that are over: one under way is no news."""
     states, lost, broken = found.states, found.tally.lost, found.states[State.INCOMPLETE]
-    over = found.requests - states[State.UNFINISHED]
+    over = found.over
     return [
         Slot(f"complete {share(states[State.COMPLETE], over)} of {over:,}", 23),
         Slot(f"one-legged {share(states[State.ONE_LEGGED], over)}", 15),
@@ -146,6 +146,7 @@ def _notes(snapshot: Snapshot, roster: Roster) -> Iterator[str]:
     others = [f"{name.replace('_', ' ')} {n:,}" for name, n in found.trouble if name != "lost"]
     if others:
         yield f"so far {', '.join(others)}"
+    yield from snapshot.notes
 
 
 def _in_no_percentile(found: Condition) -> Iterator[str]:

@@ -55,7 +55,9 @@ def _since(snapshot: Snapshot, slow: Leader) -> str:
 def _from(regime: Regime, snapshot: Snapshot) -> str:
     if regime.since is not None:
         return f"since {Instants(snapshot).since(regime.since)}"
-    begun = snapshot.begun
+    begun, first = snapshot.begun, snapshot.first
+    if begun is not None and first is not None and first < begun:
+        return f"since before {Instants(snapshot).since(begun)} (as far as a jump looks back)"
     if begun is None or snapshot.wall_ns is None:
         return "since before the start of data"
     return f"since before {Instants(snapshot).at(begun)} (start of data)"

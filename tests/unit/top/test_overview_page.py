@@ -158,6 +158,27 @@ def test_without_a_time_of_day_seconds_since_the_start_are_told() -> None:
     assert re.search(r"So since before \d\d:\d\d:\d\d \(start of data\)\.", since_start)
 
 
+def test_shares_are_of_what_is_over_as_in_a_report() -> None:
+    hanging = [each for each in flat(stretch("early", 5, 6)) if each["moment"] in ("arrived", "taken", "queued")]
+    shown = picture([*PAIR, *flat(stretch("early", 0, 3)), *hanging], 7)
+    report = Page(300)
+    fleet.put_report(report, shown.summary)
+    assert shown.summary.condition.requests == 40
+    assert "complete 30 of 30 (100%)" in next(line.plain for line in report.lines if line.plain.startswith("DATA"))
+    assert "complete 100% of 30 " in text(shown)
+
+
+def test_where_a_jump_looks_back_to_is_no_start_of_data() -> None:
+    shown = early()
+    assert shown.begun is not None
+    jumped = text(replace(shown, wall_ns=WALL, first=shown.begun - 90 * 10**9))
+    assert re.search(r"So since before \d\d:\d\d:\d\d \(as far as a jump looks back\)\.", jumped)
+    assert "start of data" not in jumped
+    untold = text(replace(shown, first=shown.begun - 90 * 10**9))
+    assert re.search(r"So since before 90\.\d s after the start \(as far as a jump looks back\)\.", untold)
+    assert "start of data" in text(replace(shown, wall_ns=WALL, first=shown.begun))
+
+
 def test_what_was_is_not_known_before_anything_changed() -> None:
     lines = drawn(early())
     assert set(row(lines, "was p95")[7:].split()) == {"-"}
@@ -273,6 +294,14 @@ def test_good_data_are_called_so_and_lost_events_are_not_good() -> None:
     lossy = picture([{**PAIR[0], "lost": 41}, *PAIR[1:], *flat(stretch("early", 0, 3))], 5)
     assert row(drawn(lossy), "DATA").startswith("DATA impaired")
     assert "lost 41" in text(lossy)
+
+
+def test_what_is_good_to_know_of_the_source_impairs_nothing() -> None:
+    whole = picture([*PAIR, *flat(stretch("early", 0, 3))], 5)
+    noted = replace(whole, notes=("a.kvs was not ended",))
+    assert row(drawn(noted), "DATA").startswith("DATA good")
+    assert "a.kvs was not ended" in text(noted)
+    assert row(drawn(replace(whole, faults=("a.kvs is damaged",))), "DATA").startswith("DATA impaired")
 
 
 def test_clocks_of_two_hosts_are_not_trusted() -> None:
