@@ -58,8 +58,8 @@ def carve(columns: Columns, walks: tuple[Walk, ...]) -> np.ndarray:
 def handshakes(legs: Legs) -> Handshakes:
     """Begun and ended paired by engine, peer and rank; one that never ended is left out."""
     code = value_column("handshake_begun", "peer_engine")
-    begun = np.flatnonzero(legs.rows["moment"] == MOMENT_CODE["handshake_begun"])
-    ended = np.flatnonzero(legs.rows["moment"] == MOMENT_CODE["handshake_ended"])
+    begun = np.flatnonzero(legs.moment == MOMENT_CODE["handshake_begun"])
+    ended = np.flatnonzero(legs.moment == MOMENT_CODE["handshake_ended"])
     at = np.concatenate((begun, ended))
     rows, engine = legs.rows[at], legs.engine[legs.leg[at]]
     is_end = np.arange(len(at)) >= len(begun)
@@ -125,8 +125,8 @@ def _of_intervals(walk: Walk, number: int, node: int, leg: np.ndarray, intervals
 
 def preemptions(legs: Legs) -> np.ndarray:
     """(k,) INTERVAL: from each `preempted` to the leg's next time in a batch."""
-    back = among(legs.rows["moment"], *_COMPUTING)
-    at = np.flatnonzero(back | (legs.rows["moment"] == MOMENT_CODE["preempted"]))
+    back = among(legs.moment, *_COMPUTING)
+    at = np.flatnonzero(back | (legs.moment == MOMENT_CODE["preempted"]))
     at = at[np.lexsort((back[at], legs.rows["t"][at], legs.leg[at]))]
     out = np.flatnonzero(~back[at][:-1] & back[at][1:] & (legs.leg[at][:-1] == legs.leg[at][1:]))
     return _intervals(legs.leg[at[out]], _PREEMPTED, legs.rows["t"][at[out]], legs.rows["t"][at[out + 1]])
@@ -141,12 +141,12 @@ def _intervals(leg: np.ndarray, stage: int, begin: np.ndarray, end: np.ndarray) 
 def gaps(legs: Legs) -> np.ndarray:
     """(k,) INTERVAL: engine steps between two chunks of a prompt that ran without it."""
     steps = _steps(legs)
-    computing = among(legs.rows["moment"], *_COMPUTING)
+    computing = among(legs.moment, *_COMPUTING)
     at = np.flatnonzero(computing & among(legs.role[legs.leg], PREFILL, DECODE))
     at = at[np.lexsort((legs.rows["t"][at], legs.leg[at]))]
     leg, step = legs.leg[at], legs.rows["step"][at].astype(np.int64)
     between = (leg[1:] == leg[:-1]) & (step[1:] > step[:-1] + 1) & (step[:-1] > 0)
-    chunk = legs.rows["moment"][at][1:] == MOMENT_CODE["chunk"]
+    chunk = legs.moment[at][1:] == MOMENT_CODE["chunk"]
     first = np.flatnonzero(between & chunk)
     engine = legs.engine[leg[first]].astype(np.int64) << 40
     low = np.searchsorted(steps["key"], engine + step[first], "right")
@@ -161,7 +161,7 @@ _STEP = np.dtype([("key", "i8"), ("begin", "i8"), ("end", "i8")])
 
 def _steps(legs: Legs) -> np.ndarray:
     """Steps that ran a forward, by engine and number; of one step's records the widest counts."""
-    at = np.flatnonzero(legs.rows["moment"] == MOMENT_CODE["step"])
+    at = np.flatnonzero(legs.moment == MOMENT_CODE["step"])
     begin = legs.rows["values"][at, value_column("step", "begin")]
     tokens = legs.rows["values"][at, value_column("step", "tokens")]
     at, begin = at[(begin != UNKNOWN) & (tokens != 0)], begin[(begin != UNKNOWN) & (tokens != 0)]

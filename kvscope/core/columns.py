@@ -89,7 +89,7 @@ def gather_columns(legs: Legs, joined: Joined, ranks: Ranks) -> Columns:
 def _by_leg(legs: Legs, keep: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(legs + 1, moments) index of the first and the last event; the last row, which NONE points at, is empty."""
     kept = np.flatnonzero(keep)
-    slot = legs.leg[kept] * len(MOMENTS) + legs.rows["moment"][kept]
+    slot = legs.leg[kept] * len(MOMENTS) + legs.moment[kept]
     edge = np.flatnonzero(slot[1:] != slot[:-1]) + 1
     begins, ends = np.append(0, edge)[: len(kept)], np.append(edge, len(slot))[: len(kept)] - 1
     first = np.full((len(legs.hash) + 1, len(MOMENTS)), NONE)
@@ -115,7 +115,7 @@ def _schedule_after_ready(legs: Legs, first: np.ndarray) -> None:
     waited = np.flatnonzero(ready != NONE)
     after = np.full(len(legs.hash), _NEVER)
     after[waited] = legs.rows["t"][ready[waited]]
-    at = np.flatnonzero(legs.rows["moment"] == _SCHEDULED)
+    at = np.flatnonzero(legs.moment == _SCHEDULED)
     at = at[legs.rows["t"][at] >= after[legs.leg[at]]][::-1]  # the first of a leg is written last
     first[waited, _SCHEDULED] = NONE
     first[legs.leg[at], _SCHEDULED] = at

@@ -196,7 +196,7 @@ def _failure(columns: Columns) -> np.ndarray:
 def _marks(columns: Columns, classes: Classes, violations: np.ndarray) -> np.ndarray:
     joined = columns.joined
     preempted = np.zeros(len(columns.legs.hash) + 1, bool)  # the last is what NONE points at
-    preempted[columns.legs.leg[columns.legs.rows["moment"] == MOMENT_CODE["preempted"]]] = True
+    preempted[columns.legs.leg[columns.legs.moment == MOMENT_CODE["preempted"]]] = True
     flags = {
         "clock_step": columns.clock_step,
         "recompute": classes.recompute,

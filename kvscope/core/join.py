@@ -198,10 +198,9 @@ def _by_base_id(legs: Legs, partner: np.ndarray, told: np.ndarray, usable: np.nd
         return 0
     prefills: defaultdict[str, list[int]] = defaultdict(list)
     decodes: defaultdict[str, list[int]] = defaultdict(list)
-    for leg in free.tolist():
-        prefills[base_id(legs.text(leg))].append(leg)
-    for leg in decode.tolist():
-        decodes[base_id(legs.text(leg))].append(leg)
+    for by_base, found in ((prefills, free), (decodes, decode)):
+        for leg, text in zip(found.tolist(), legs.texts_of(found), strict=True):
+            by_base[base_id(text)].append(leg)
     refused = 0
     for base, waiting in decodes.items():
         for leg in waiting:
@@ -229,11 +228,11 @@ def _stale(legs: Legs, decode: np.ndarray, matched_at: np.ndarray) -> np.ndarray
 
 def _retried(legs: Legs, prefill: np.ndarray, decode: np.ndarray, stale: np.ndarray) -> np.ndarray:
     """(n,) decode legs without prefill, under a base id of which another attempt was matched when it was over."""
-    taken = {base_id(legs.text(leg)) for leg in decode[stale].tolist()}
+    taken = {base_id(text) for text in legs.texts_of(decode[stale])}
     retried = np.zeros(len(decode), bool)
     if taken:
-        for row in np.flatnonzero((prefill == NONE) & (decode != NONE)):
-            retried[row] = base_id(legs.text(int(decode[row]))) in taken
+        alone = np.flatnonzero((prefill == NONE) & (decode != NONE))
+        retried[alone] = [base_id(text) in taken for text in legs.texts_of(decode[alone])]
     return retried
 
 
@@ -241,16 +240,17 @@ def _routers(legs: Legs, prefill: np.ndarray, decode: np.ndarray) -> tuple[np.nd
     """(n,) the router leg of each row by the id the router gave, and how many router legs found none."""
     found = np.full(len(prefill), NONE)
     by_text: defaultdict[str, list[int]] = defaultdict(list)
-    begun = _begun(legs).tolist()
-    for leg in sorted(np.flatnonzero(legs.role == ROUTER).tolist(), key=begun.__getitem__):
-        by_text[legs.text(leg)].append(leg)
+    begun, routers = _begun(legs), np.flatnonzero(legs.role == ROUTER)
+    routers = routers[np.argsort(begun[routers], kind="stable")]
+    for leg, text in zip(routers.tolist(), legs.texts_of(routers), strict=True):
+        by_text[text].append(leg)
     if not by_text:
         return found, 0
-    for row, leg in enumerate(np.where(decode == NONE, prefill, decode).tolist()):
-        text = legs.text(leg)
+    asked = np.where(decode == NONE, prefill, decode)
+    for row, text in enumerate(legs.texts_of(asked)):
         attempts = by_text.get(text) or by_text.get(router_id(text))
         if attempts:
-            under_way = [attempt for attempt in attempts if begun[attempt] <= begun[leg]]
+            under_way = [attempt for attempt in attempts if begun[attempt] <= begun[asked[row]]] if attempts[1:] else []
             found[row] = under_way[-1] if under_way else attempts[0]
     return found, sum(map(len, by_text.values())) - len(np.unique(found[found != NONE]))
 

@@ -65,7 +65,7 @@ _LANE = np.dtype([("leg", "i8"), ("rank", "i8"), ("peer_rank", "i8"), ("end", "i
 
 def _lanes(legs: Legs) -> np.ndarray:
     """One row per transfer: leg, ranks, and the first evidence of its end (the time it was posted, failing that)."""
-    moment = legs.rows["moment"]
+    moment = legs.moment
     at = np.flatnonzero(((moment == _POSTED) | (moment == _DONE_SEEN)) & (legs.role[legs.leg] != 0))
     rows = picked(legs.rows, at)
     done = (rows["moment"] == _DONE_SEEN) | (rows["state"] == STATE_CODE["DONE"])
@@ -107,7 +107,7 @@ def _choose(legs: Legs, lanes: np.ndarray, noticed: np.ndarray, partner: np.ndar
 def _of_ranks(legs: Legs, slowest: np.ndarray) -> np.ndarray:
     """(events,) False for moments of other ranks, where the chosen rank has that moment too."""
     rows, leg = legs.rows, legs.leg
-    moment = rows["moment"]
+    moment = legs.moment
     ranked = (PAIRED | SINGLE)[moment] & (slowest[leg, 0] != NONE)
     fit = (rows["rank"] == slowest[leg, 0]).astype(np.int8)
     fit += fit * (PAIRED[moment] & (rows["peer_rank"] == slowest[leg, 1]))
