@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kvscope.cli.durations import LONGEST, seconds
+from kvscope.cli.outcome import NOTHING, OK, say
 from kvscope.cli.sources_arguments import add_run_dir, named
 from kvscope.cli.terminal import NARROWEST, PIPE_WIDTH, WIDEST
 from kvscope.model.errors import InputError
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from kvscope.live.collector import Collector
     from kvscope.live.feed import Feed
     from kvscope.live.listing import Listing
+    from kvscope.live.snapshot import Snapshot
 
 HELP = "where the time to first token goes, live"
 
@@ -114,7 +116,7 @@ def show(args: argparse.Namespace, collector: Collector, listing: Listing) -> in
 
 
 def print_pages(args: argparse.Namespace, collector: Collector, listing: Listing) -> int:
-    """A page, or one every few seconds until interrupted."""
+    """A page, or one every few seconds until interrupted. 3: one page, and there is no engine."""
     from kvscope.top.views import views
 
     (put,) = (view.put for view in views(listing) if view.name == args.view)
@@ -125,13 +127,21 @@ def print_pages(args: argparse.Namespace, collector: Collector, listing: Listing
     time.sleep(SETTLE_S)
     while True:
         page = looks.page(width)
-        put(page, collector.step(), NO_CURSOR)
+        shown = collector.step()
+        put(page, shown, NO_CURSOR)
         for line in page.lines:
             print(looks.cleaned(line).plain.rstrip())
         if args.once or not args.plain:
-            return 0
+            return OK if shown.processes else _nobody(shown)
         print(looks.rule(width), flush=True)
         time.sleep(args.every)
+
+
+def _nobody(shown: Snapshot) -> int:
+    """Say beside the page that there was no engine to show."""
+    where = shown.remark or f"no engine records on {shown.source}"
+    say(f"kvscope: {where}; `kvscope doctor` says what keeps one from it")
+    return NOTHING
 
 
 def _await(feed: Feed) -> None:

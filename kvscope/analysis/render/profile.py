@@ -59,8 +59,13 @@ def _put_title(page: Page, found: Profile) -> None:
         "SAMPLES",
         f"{count(len(stacks.samples), 'sample')} of {count(len(stacks.threads), 'thread')} in"
         f" {count(pids, 'process', 'processes')}, {duration(found.span_ns)} at {rate:.0f} Hz ({stacks.tool});"
-        f" times within {duration(usual)} ({duration(most)} at most); {share(found.mapped, 1)} on threads that record",
+        f" times within {duration(usual)} ({duration(most)} at most); {_mapped(found.mapped)}",
     )
+
+
+def _mapped(part: float) -> str:
+    """How many samples are of threads that have a role, as they record moments."""
+    return f"{share(part, 1)} on threads that record" if part else "none of the threads has a role: they record nothing"
 
 
 def _put_stage(page: Page, stage: StageProfile) -> None:

@@ -129,6 +129,7 @@ def _notes(snapshot: Snapshot, roster: Roster) -> Iterator[str]:
     if snapshot.remark and snapshot.flow is Flow.LOST:
         yield snapshot.remark
     yield from snapshot.faults
+    yield from snapshot.notes  # where one was not ended, that is why requests are not whole
     yield from _unseen(roster)
     yield from _off(snapshot)
     if found.missing:
@@ -146,7 +147,6 @@ def _notes(snapshot: Snapshot, roster: Roster) -> Iterator[str]:
     others = [f"{name.replace('_', ' ')} {n:,}" for name, n in found.trouble if name != "lost"]
     if others:
         yield f"so far {', '.join(others)}"
-    yield from snapshot.notes
 
 
 def _in_no_percentile(found: Condition) -> Iterator[str]:

@@ -38,7 +38,9 @@ def test_no_engine(on_screen: OnScreen, piped: Piped, run_dir: Path, name: str) 
     told = ("No instrumented engine", "kvscope doctor", "kvscope lab run", "appears here within a second")
     on_screen(*words).until_shown(*told, "P 0/0 D 0/0", "? keys")
     done = piped(*words, "--once")
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, done.stderr.count("\n")) == (3, 1)
+    assert done.stderr.startswith("kvscope: no engine records in ")
+    assert "`kvscope doctor` says what keeps one from it" in done.stderr
     assert all(word in flat(done.stdout) for word in told)
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kvscope.analysis.render.page import Page
+from kvscope.analysis.render.profile import put_profile
 from kvscope.model.stages import STAGES
 from kvscope.stacks.doing import GIL_WAIT, WAITING
 from kvscope.stacks.openings import covered, length
@@ -105,6 +107,18 @@ def test_nobody_was_seen_to_hold_it(tmp_path: Path) -> None:
 def test_threads_without_a_role_go_by_their_name_and_lower_what_is_mapped(found: Profile) -> None:
     assert "own-thread" in {each.role for each in found.whole}
     assert found.mapped == pytest.approx(4 * 140 / (4 * 140 + 8))
+
+
+def test_where_no_thread_has_a_role_that_is_said(tmp_path: Path, found: Profile) -> None:
+    none = profile(sampled(tmp_path / "s.jsonl", {("p0", "own-thread"): lambda ms: (SPIN, True, False, False)}), push())
+    assert "none of the threads has a role: they record nothing" in page_of(none)
+    assert "99% on threads that record" in page_of(found)
+
+
+def page_of(found: Profile) -> str:
+    page = Page(300)
+    put_profile(page, found)
+    return "\n".join(line.plain for line in page.lines)
 
 
 def test_only_samples_while_a_stage_was_open(stacks: Stacks) -> None:
