@@ -1,4 +1,7 @@
-"""The processes of several recordings in one file, each under one number."""
+"""The processes of several recordings in one file, each under a number for each recording that holds it.
+
+Readers know a process by what it is, not by its number: what two recordings hold of it they count once.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kvscope.model.errors import InputError
 from kvscope.sources.gathering import Identity, identity
 
 
@@ -15,7 +17,6 @@ class _Member:
     """A process."""
 
     number: int
-    recording: str
     source: str
     """Where it was met first."""
     earlier: int = 0
@@ -29,7 +30,8 @@ class Numbering:
     """Parts of one recording tell of their own time alone: together they are told of as the whole would have been."""
 
     def __init__(self) -> None:
-        self._members: dict[Identity, _Member] = {}
+        self._members: dict[tuple[Identity, str], _Member] = {}
+        """(who, in which recording)"""
         self._numbers: dict[int, int] = {}
         self._parts: set[tuple[str, str]] = set()
         self._source, self._recording = "", ""
@@ -48,15 +50,9 @@ class Numbering:
             member.lost_before = member.lost
 
     def tell(self, process: int, info: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
-        """(its number, what holds for all of its recording up to here). InputError: another recording holds it too; in
-        one file nobody could tell what they hold twice."""
-        who = identity(info)
-        member = self._members.setdefault(who, _Member(len(self._members), self._recording, self._source))
-        if member.recording != self._recording:
-            raise InputError(
-                f"{member.source} and {self._source} hold the same process, and maybe the same events; share each by"
-                " itself, with one --key-file, and read the results together"
-            )
+        """(its number, what holds for all of its recording up to here)"""
+        who = identity(info), self._recording
+        member = self._members.setdefault(who, _Member(len(self._members), self._source))
         self._numbers[process] = member.number
         member.lost = member.lost_before + int(info.get("lost", 0))
         if member.source == self._source:

@@ -10,7 +10,7 @@ from typing import Any
 from kvscope.model.errors import InputError
 from kvscope.probe.ids import HASH
 from kvscope.probe.layout import RECORD_BYTES
-from kvscope.probe.recording import HeadPart, Part, ProcessPart, RecordsPart, TextsPart, Writer
+from kvscope.probe.recording import Part, ProcessPart, RecordsPart, TextsPart, Writer
 from kvscope.probe.vocabulary import THREADS
 from kvscope.sharing.clocks import NO_CLOCK, Clock
 from kvscope.sharing.names import Names
@@ -75,7 +75,6 @@ def share(
     used, nothing is in them, or `path` cannot be written."""
     found, notes = sources(paths)
     _check_apart(found, path)
-    _check_one_recording_each(found)
     progress = _Progress(told, 2 * sum(source.size for source in found))
     with Output(path, force) as file:
         survey = _surveyed(found, progress)
@@ -98,21 +97,6 @@ def _check_apart(found: Sequence[Source], path: Path) -> None:
     for source in found:
         if path.exists() and path.samefile(source.path):
             raise InputError(f"{path} is what is shared; name another file to write")
-
-
-def _check_one_recording_each(found: Sequence[Source]) -> None:
-    """InputError: two recordings tell of the same process. Looks at what each says first, so that it is known early."""
-    numbering = Numbering()
-    for source in found:
-        numbering.begin(source.path, {})
-        for part in source.parts(lambda read: None):
-            match part:
-                case HeadPart(info):
-                    numbering.begin(source.path, info)
-                case ProcessPart(process, info):
-                    numbering.tell(process, info)
-                case RecordsPart():
-                    break
 
 
 def _surveyed(found: Sequence[Source], progress: _Progress) -> Survey:

@@ -23,6 +23,8 @@ class Seen:
     info: Mapping[str, Any]
     parts: list[Rows] = field(default_factory=list)
     """dtype RECORD"""
+    file: object = None
+    """Where that is; None: nowhere else"""
 
     @property
     def held(self) -> int:
@@ -46,9 +48,9 @@ class Gathering:
         self.routers: list[RouterLog] = []
         """What other projects' routers wrote: put among the events once it is known what clocks those are on."""
 
-    def process(self, info: Mapping[str, Any]) -> Seen:
+    def process(self, info: Mapping[str, Any], file: object = None) -> Seen:
         """A process of the source now being read, by what is said of it there."""
-        seen = Seen(info)
+        seen = Seen(info, file=file)
         self._processes.setdefault(identity(info), []).append(seen)
         return seen
 
@@ -99,7 +101,7 @@ def _said(seen: Seen) -> Said:
     times = [part["t"][part["moment"] != 0] for part in seen.parts]
     some = [each for each in times if len(each)]
     span = (min(int(each.min()) for each in some), max(int(each.max()) for each in some)) if some else None
-    return Said(seen.info, seen.held, span)
+    return Said(seen.info, seen.held, span, seen.file)
 
 
 def identity(info: Mapping[str, Any]) -> Identity:

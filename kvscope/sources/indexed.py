@@ -36,7 +36,7 @@ from kvscope.sources.absent import absent
 from kvscope.sources.bytime import Spans, reaches_of, text_keys
 from kvscope.sources.emptiness import no_event
 from kvscope.sources.gathering import without_twins
-from kvscope.sources.lifetimes import ALWAYS, NEVER, Lifetimes
+from kvscope.sources.lifetimes import ALWAYS, NEVER, Lifetimes, Place
 from kvscope.sources.recording import Holding, faults, refused, rounded
 from kvscope.sources.records import Rows, chosen, records, texts_of, to_rows, unpacked_records
 from kvscope.sources.twice import counted_twice, told_twice
@@ -82,9 +82,9 @@ class Index:
         for file in self.files:
             file.close()
 
-    def part(self, first: int, last: int, count: int, process: int, place: tuple[int, ...]) -> None:
+    def part(self, first: int, last: int, count: int, process: int, whose: Place, place: tuple[int, ...]) -> None:
         """There are records at a place of a file."""
-        self.lives.seen(process, place[0], (first, last), count)
+        self.lives.seen(process, whose, (first, last), count)
         self._parts.extend((first, last, count, process, *place))
 
     def texts(self, keys: list[int], place: Iterable[int]) -> None:
@@ -145,7 +145,7 @@ class _Scan:
             self.ended = True
             self.held.end(part.info)
         elif isinstance(part, ProcessPart):
-            self._numbers[part.process] = self._index.lives.tell(part.info, self._file, self._latest)
+            self._numbers[part.process] = self._index.lives.tell(part.info, (self._file, part.process), self._latest)
         return part is not None
 
     def _head(self, part: HeadPart) -> None:
@@ -168,7 +168,7 @@ class _Scan:
         if not len(t):
             return True
         first, last = int(t.min()), int(t.max())
-        self._index.part(first, last, len(t), self._numbers[process], place)
+        self._index.part(first, last, len(t), self._numbers[process], (self._file, process), place)
         self._latest = max(self._latest, last)
         return True
 

@@ -17,20 +17,22 @@ from kvscope.sources.records import process_of
 
 NEVER = 2**62
 ALWAYS = -NEVER
+Place = tuple[int, int]
+"""(file, number of the process there): a file may hold a process under several, of recordings that were put together"""
 
 
 @dataclass
 class _Lifetime:
     """One process. What is said of it in several files holds together."""
 
-    spans: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """file -> (ns, ns): its first record there and its last"""
-    held: dict[int, int] = field(default_factory=dict)
-    """file -> its records there"""
-    told: dict[int, list[tuple[int, Process]]] = field(default_factory=dict)
-    """file -> (from which time on, what was known)"""
-    infos: dict[int, Mapping[str, Any]] = field(default_factory=dict)
-    """file -> what it says last"""
+    spans: dict[Place, tuple[int, int]] = field(default_factory=dict)
+    """place -> (ns, ns): its first record there and its last"""
+    held: dict[Place, int] = field(default_factory=dict)
+    """place -> its records there"""
+    told: dict[Place, list[tuple[int, Process]]] = field(default_factory=dict)
+    """place -> (from which time on, what was known)"""
+    infos: dict[Place, Mapping[str, Any]] = field(default_factory=dict)
+    """place -> what is said there last"""
 
     @property
     def since(self) -> int:
@@ -40,7 +42,9 @@ class _Lifetime:
     @cached_property
     def said(self) -> list[Said]:
         """What the files say of it, once all were gone through."""
-        return [Said(info, self.held.get(file, 0), self.spans.get(file)) for file, info in self.infos.items()]
+        return [
+            Said(info, self.held.get(place, 0), self.spans.get(place), place[0]) for place, info in self.infos.items()
+        ]
 
     @cached_property
     def gaps(self) -> tuple[Gap, ...]:
@@ -80,28 +84,28 @@ class Lifetimes:
         """A file is a part of a recording: its parts hold nothing twice."""
         self._files[file] = recording, part
 
-    def tell(self, info: Mapping[str, Any], file: int, t: int) -> int:
+    def tell(self, info: Mapping[str, Any], place: Place, t: int) -> int:
         """Take what a file says of a process from time `t` on; returns the process's number."""
         number = self._index.setdefault(identity(info), len(self._each))
         if number == len(self._each):
             self._each.append(_Lifetime())
-        self._each[number].infos[file] = info
-        told = self._each[number].told.setdefault(file, [])
+        self._each[number].infos[place] = info
+        told = self._each[number].told.setdefault(place, [])
         process = process_of(info)
         if not told or told[-1][1] != process:
             told.append((t, process))
         return number
 
-    def seen(self, number: int, file: int, span: tuple[int, int], count: int) -> None:
+    def seen(self, number: int, place: Place, span: tuple[int, int], count: int) -> None:
         """A file holds so many records of it, from the first time to the last."""
         each = self._each[number]
-        first, last = each.spans.get(file, span)
-        each.spans[file] = min(first, span[0]), max(last, span[1])
-        each.held[file] = each.held.get(file, 0) + count
+        first, last = each.spans.get(place, span)
+        each.spans[place] = min(first, span[0]), max(last, span[1])
+        each.held[place] = each.held.get(place, 0) + count
 
     def in_several(self, number: int) -> bool:
         """Whether more than one file may hold what it recorded at a time."""
-        files = [self._files.get(file, (f"file {file}", "")) for file in self._each[number].told]
+        files = [self._files.get(file, (f"file {file}", "")) for file, _ in self._each[number].told]
         return len(set(files)) < len(files) or len({recording for recording, _ in files}) > 1
 
     @property

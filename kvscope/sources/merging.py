@@ -24,6 +24,8 @@ class Said:
     """Records of it there."""
     span: tuple[int, int] | None
     """ns: the first and the last of them; None: there is none"""
+    file: object = None
+    """Where that is; None: nowhere else"""
 
     @property
     def begun(self) -> int:
@@ -76,11 +78,13 @@ def gaps_between(said: Sequence[Said]) -> tuple[Gap, ...]:
 
 
 def under_other_ids(said: Sequence[Said]) -> int:
-    """Records that sources hold under ids written in different ways (kept, hashed, dropped): no twins are known."""
+    """Records that sources hold under ids written in different ways (kept, hashed, dropped): no twins are known. What
+    was dropped is the same within a file alone."""
     found, reached = 0, dict[object, int]()
     for each in sorted(said, key=lambda each: each.begun):
-        way = each.info.get("ids")
-        others = [end for other, end in reached.items() if other != way or way == DROP]  # dropped: never the same twice
+        ids = each.info.get("ids")
+        way = ids if ids != DROP else (ids, id(each) if each.file is None else each.file)
+        others = [end for other, end in reached.items() if other != way]
         found += max(min(each.published, max(others, default=0)) - each.begun, 0)
         reached[way] = max(each.published, reached.get(way, 0))
     return found

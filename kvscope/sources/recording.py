@@ -47,7 +47,7 @@ def read_into(gathering: Gathering, file: IO[bytes], name: str) -> list[str]:
                 if number in seen:
                     seen[number].info = info
                 else:
-                    seen[number] = gathering.process(info)
+                    seen[number] = gathering.process(info, name)
             case RecordsPart(number, _, raw) if number in seen:
                 seen[number].parts.append(records(raw))
                 held.read += len(raw) // SIZE

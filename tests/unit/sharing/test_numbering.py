@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kvscope.model.errors import InputError
 from kvscope.probe.heading import heading
 from kvscope.probe.recording import Writer
+from kvscope.probe.texts import encoded
 from kvscope.probe.vocabulary import LEG_CODE, MOMENT_CODE
 from kvscope.sharing.share import Wishes, share
 from kvscope.sources.opening import open_all
@@ -72,19 +72,46 @@ def test_losses_add_up(tmp_path: Path, dropped: int) -> None:
         past.close()
 
 
-def test_what_two_recordings_hold_is_not_put_into_one(tmp_path: Path) -> None:
-    """Readers drop what files hold twice; within one they could not."""
+@pytest.mark.parametrize("ids", ["hash", "drop", "keep"])
+def test_what_two_recordings_hold_is_counted_once_when_they_are_put_into_one(tmp_path: Path, ids: str) -> None:
     folder = parts(tmp_path / "parts")
     (copy := tmp_path / "copy.kvs").write_bytes(sorted(folder.iterdir())[0].read_bytes())
-    out, told = tmp_path / "out.kvs", list[float]()
-    with pytest.raises(InputError, match=r"part-000001.kvs and .*copy.kvs hold the same process"):
-        share([folder, copy], out, Wishes(), told=told.append)
-    assert told == []  # before it goes through any of it
-    assert not out.exists()
-    key = Wishes(secret=b"k" * 32)
-    apart = [tmp_path / "one.kvs", tmp_path / "other.kvs"]
-    for path, shared in zip((folder, copy), apart, strict=True):
-        share([path], shared, key)
-    before, after = open_all([folder, copy], None), open_all(apart, None)
+    share([folder, copy], tmp_path / "out.kvs", Wishes(ids=ids))
+    before, after = open_all([folder, copy], None), open_all([tmp_path / "out.kvs"], None)
     assert after.duplicates == before.duplicates == 50
+    assert [note for note in after.notes if "rounded" not in note] == list(before.notes)
     assert len(after.events) == len(before.events) == 150
+
+
+def restarted(folder: Path, again: int) -> Path:
+    """Parts of a recorder that was started again when its process had recorded 100, and could read from `again` on."""
+    folder.mkdir()
+    for number, (first, end) in enumerate(((1, 101), (again, 301)), 1):
+        with open(folder / f"part-{number:06}.kvs", "wb") as file:
+            writer = Writer(file)
+            writer.head(heading(f"recorder {number}"))
+            writer.process(0, info(earlier=first - 1))
+            writer.texts([(encoded("cmpl-x")[1], "cmpl-x")])
+            writer.records(0, 0, rows(first, end - first))
+            if number == 2:
+                writer.end({})
+    return folder
+
+
+@pytest.mark.parametrize("again", [1, 61, 101, 161])
+def test_a_folder_whose_recorder_was_started_again_is_shared_and_says_the_same(tmp_path: Path, again: int) -> None:
+    folder, out = restarted(tmp_path / "parts", again), tmp_path / "out.kvs"
+    share([folder], out, Wishes())
+    before, after = (open_all([path], None) for path in (folder, out))
+    assert len(after.events) == len(before.events) == 300 - max(0, again - 101)
+    assert after.duplicates == before.duplicates == max(0, 101 - again)
+    (was,), (now,) = before.events.processes, after.events.processes
+    assert (now.lost, now.earlier) == (was.lost, was.earlier)
+    assert [gap.events for gap in now.gaps] == [gap.events for gap in was.gaps] == [60] * (again == 161)
+    past = open_past([out], lambda share: None)
+    try:
+        assert len(past.whole(past.begin - 1, past.end)) == len(after.events)
+        (seen,) = past.processes
+        assert [gap.events for gap in seen.gaps] == [60] * (again == 161)
+    finally:
+        past.close()
