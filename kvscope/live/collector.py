@@ -36,7 +36,9 @@ LAG_S = 0.53
 """An event is on the screen at about so long after it came, at the latest: the next reading begins in time for that."""
 SHARES = ((1_000, 0.026), (20_000, 0.22))
 """Events per second, and of one core, at most, for reading them: a picture that takes long to make is made less
-often. Between them and beyond, as `share_of` says; drawing takes about as much again."""
+often. Between them as they lie; drawing takes about as much again."""
+PATIENCE_S = 1.0
+"""What few events may have to wait for that: whoever looks on sees a picture a second, up to the greatest share."""
 SHARE_OF_REPLAY = 0.5
 """The same where no engine is near: more of it plays faster."""
 
@@ -153,16 +155,17 @@ class Collector:
                 publish(snapshot)
                 took = time.thread_time() - begun
                 usual += (took - usual) / 4 if usual else took
-                share = SHARE_OF_REPLAY if isinstance(self.feed, Replay) else share_of(snapshot.rates.events)
-                # What comes right after a reading waits for this one's end, the rest, the next one's end, and its
-                # drawing.
-                stop.wait(max(LAG_S - 4 * usual, usual / share))
+                most = SHARE_OF_REPLAY if isinstance(self.feed, Replay) else SHARES[-1][1]
+                stop.wait(rest_s(usual, snapshot.rates.events, most))
 
 
-def share_of(per_second: float) -> float:
-    """Of one core, at most, for reading so many events: whoever has little to show has little to pay for it."""
-    low, high = SHARES
-    return float(np.interp(per_second, [low[0], high[0]], [low[1], high[1]]))
+def rest_s(usual: float, per_second: float, most: float) -> float:
+    """Seconds to rest after a reading. `usual`: CPU seconds that one takes; so many events come per second; `most`: of
+    one core, at most."""
+    rates, shares = zip(*SHARES, strict=True)
+    modest = usual / min(most, float(np.interp(per_second, rates, shares)))
+    # What comes right after a reading waits for this one's end, the rest, the next one's end, and its drawing.
+    return max(LAG_S - 4 * usual, min(modest, PATIENCE_S), usual / most)
 
 
 class Counts:

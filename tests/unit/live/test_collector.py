@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from kvscope.analysis.summary import gather_summary, without
 from kvscope.core.critical_path import split
 from kvscope.core.stream import SECOND
-from kvscope.live.collector import Collector, Settings, share_of, strides
+from kvscope.live.collector import Collector, Settings, rest_s, strides
 from kvscope.live.feed import Batch, Flow
 from kvscope.live.regime import AFTER, EARLY
 from kvscope.live.snapshot import Snapshot
@@ -188,6 +189,16 @@ def test_what_is_left_out_is_left_out_of_everything() -> None:
 
 
 def test_who_has_little_to_show_takes_little_of_a_core() -> None:
-    shares = [share_of(rate) for rate in (0, 1_000, 5_000, 20_000, 1e6)]
-    assert shares == sorted(shares)
-    assert shares[0] == shares[1] < 0.05 < shares[3] == shares[4] < 0.25
+    """Reading and a rest of so long, as shares: 0.2 is a fifth of a core."""
+    usual = 0.03
+    taken = {rate: usual / rest_s(usual, rate, 0.22) for rate in (0, 1_000, 5_000, 20_000, 1e6)}
+    assert list(taken.values()) == sorted(taken.values())
+    assert taken[0] == taken[1_000] <= usual
+    assert taken[20_000] <= usual / (0.53 - 4 * usual)
+
+
+def test_a_picture_is_an_event_s_half_second_where_that_is_cheap_and_takes_no_more_than_its_share_where_not() -> None:
+    assert rest_s(0.01, 1_000, 0.22) == pytest.approx(0.53 - 4 * 0.01)
+    assert rest_s(0.1, 1_000, 0.22) == 1.0
+    assert rest_s(0.5, 0, 0.22) == rest_s(0.5, 20_000, 0.22) == pytest.approx(0.5 / 0.22)
+    assert rest_s(0.5, 0, 0.5) == 1.0
