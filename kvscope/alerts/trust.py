@@ -70,4 +70,16 @@ TRUST: tuple[Alert, ...] = (
         description="`kvscope serve` is not scraped, or cannot read its rings. Meanwhile no other alert of kvscope "
         "can fire, whatever happens.",
     ),
+    Alert(
+        name="KvscopeIncidentsUnsaved",
+        severity=Severity.WARNING,
+        when="kvscope_incidents_savable < 1",
+        because="There is no degree of it: an incident could be saved now, or it could not.",
+        guards=(),
+        hold="10m",
+        held="a disk that is full for a while, or away at a restart, is back by then",
+        summary="at {{ $labels.instance }} no incident can be saved",
+        description="`kvscope serve --save-to` cannot write into its folder. What a trigger sets off meanwhile is "
+        "counted as failed, and what was before it is gone. Serving is not affected.",
+    ),
 )  # fmt: skip

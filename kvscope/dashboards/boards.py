@@ -9,6 +9,7 @@ from kvscope.metrics.catalogue import Metric
 BOARDS: tuple[Board, ...] = (ttft.BOARD, handoff.BOARD, commitment.BOARD, engines.BOARD, trust.BOARD)
 UNSHOWN: dict[str, str] = {
     "kvscope_incidents_total": "counts only where incidents are saved, and what happened is in their folders",
+    "kvscope_incidents_savable": "is told only where incidents are saved, and has an alert",
 }
 """Metrics that no panel shows -> why."""
 

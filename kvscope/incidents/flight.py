@@ -99,6 +99,11 @@ class Flight:
         return (self.source.fault if self.source else "") or self._watch.fault
 
     @property
+    def savable(self) -> bool:
+        """Whether an incident could be saved now, as far as is known."""
+        return not self._watch.fault
+
+    @property
     def counts(self) -> Mapping[str, int]:
         """outcome -> how many times"""
         with self._turn:

@@ -238,6 +238,8 @@ ITSELF = (
              "or not whole (`failed`). Triggers that were set off and began none: they joined one that was being saved "
              "(`joined`), or came too soon after one (`suppressed`).",
              ("kind",), _each(("saved", "joined", "suppressed", "failed"))),
+    _gauge("incidents_savable", ALONE, "Whether an incident could be saved now: 1, or 0 where something is known to "
+           "keep it from that. Told where incidents are saved."),
     _counter("reader_events_total", ALONE, "Events read."),
     _counter("reader_cpu_seconds_total", ALONE, "CPU time of reading: taking events and splitting requests "
              "(`reading`), and adding them up (`metrics`).", ("part",), _each(("reading", "metrics"))),

@@ -82,8 +82,9 @@ class Ledger:
         """Requests that have no first token and are not over, as they stand."""
         look_at(self.store, waiting, self.roll, now)
 
-    def incidents(self, counts: Mapping[str, int]) -> None:
-        """How many were saved, and so on, so far: kind -> how many."""
+    def incidents(self, counts: Mapping[str, int], savable: bool) -> None:
+        """How many were saved, and so on, so far: kind -> how many. savable: whether one could be now"""
+        self.store.table("incidents_savable").set(0, 0, float(savable))
         table = self.store.table("incidents_total")
         for column, (kind,) in enumerate(table.metric.columns):
             table.values[0, column] = counts.get(kind, 0)

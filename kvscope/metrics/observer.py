@@ -18,6 +18,10 @@ class Observer(Protocol):
     def counts(self) -> Mapping[str, int]:
         """Of its own: a kind of `kvscope_incidents_total` -> how many there were."""
 
+    @property
+    def savable(self) -> bool:
+        """Whether an incident could be saved now, as far as is known."""
+
     def add(self, process: int, records: Rows, texts: Told) -> None:
         """What a process wrote since it was read last."""
 

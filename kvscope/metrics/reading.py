@@ -84,7 +84,7 @@ class Reading:
         with self._lock:
             self._ledger.read(not self.fault, self._refused)
             if self._observer:
-                self._ledger.incidents(self._observer.counts)
+                self._ledger.incidents(self._observer.counts, self._observer.savable)
             return self._ledger.told()
 
     def certify(self, until: datetime) -> None:

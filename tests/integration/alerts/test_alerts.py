@@ -34,7 +34,9 @@ CASES: dict[tuple[str, str], list[Case]] = {
     ("KvscopeTransferRateFallen", "warning"): trust_cases.TRANSFER,
     ("KvscopeClockUnusable", "warning"): trust_cases.CLOCK,
     ("KvscopeBlind", "warning"): trust_cases.BLIND,
+    ("KvscopeIncidentsUnsaved", "warning"): trust_cases.UNSAVED,
 }
+WITHOUT_DEGREES = ("KvscopeBlind", "KvscopeIncidentsUnsaved")
 every_alert = pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: f"{alert.name}-{alert.severity}")
 
 
@@ -96,7 +98,7 @@ def moved(alert: Alert, wider: bool) -> Iterator[Alert]:
 
 @pytest.mark.slow
 @needs_promtool
-@pytest.mark.parametrize("alert", [alert for alert in ALERTS if alert.name != "KvscopeBlind"],
+@pytest.mark.parametrize("alert", [alert for alert in ALERTS if alert.name not in WITHOUT_DEGREES],
                          ids=lambda alert: f"{alert.name}-{alert.severity}")  # fmt: skip
 def test_each_threshold_is_where_it_is_said_to_be(alert: Alert, tmp_path: Path) -> None:
     """With half of it, what must not fire does, with twice of it, what should does not; of what has degrees."""

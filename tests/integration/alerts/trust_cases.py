@@ -65,6 +65,14 @@ CLOCK = [
     Case("one request a minute", {**over(1), _BOUND: gauge((121, 1))}, 120),
     Case("a host has just joined", {**over(60), _BOUND: gauge((60, 0), (61, 1))}, 66),
 ]  # fmt: skip
+_SAVABLE = 'kvscope_incidents_savable{instance="h:7878",job="kvscope"}'
+UNSAVED = [
+    Case("the disk is full", {_SAVABLE: gauge((30, 1), (31, 0))}, 60,
+         (Fired("warning", {"instance": "h:7878", "job": "kvscope"}),)),
+    Case("it can be written to", {_SAVABLE: gauge((61, 1))}, 60),
+    Case("it is full for five minutes", {_SAVABLE: gauge((50, 1), (5, 0), (6, 1))}, 54),
+    Case("nobody wants incidents saved", {"vector": gauge((61, 1))}, 60),
+]  # fmt: skip
 _READS, _UP = 'kvscope_rings_readable{instance="h:7878",job="kvscope"}', 'up{instance="h:7878",job="kvscope"}'
 _WHERE = {"instance": "h:7878", "job": "kvscope"}
 _HOUR = gauge((61, 1))

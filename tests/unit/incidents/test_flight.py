@@ -45,12 +45,13 @@ def test_one_that_is_larger_than_the_quota_is_a_fault_until_one_is_whole(tmp_pat
     assert (flight.counts["saved"], flight.counts["failed"]) == (0, 1)
     reason = "one takes more than --quota, 100 B, and was cut short"
     assert flight.fault == f"incidents cannot be saved into {folder.path}: {reason}"
+    assert not flight.savable
     assert said[-1].endswith("no event, then the quota left no room for more")
     folder = Folder(tmp_path / "saved")
     flight = Flight(Memory(10), folder, Plan(after_s=0), said.append)
     flight.ask("test", "")
     flight.close()
-    assert (flight.counts["failed"], flight.fault) == (0, "")
+    assert (flight.counts["failed"], flight.fault, flight.savable) == (0, "", True)
 
 
 def test_each_one_that_is_begun_ends_with_a_line_and_only_whole_ones_count_as_saved(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+from typing import ClassVar
 
+import numpy as np
 import pytest
 
 from kvscope.live.feed import Batch
@@ -47,6 +49,28 @@ def test_a_directory_that_cannot_be_read_is_a_fault_until_it_can() -> None:
         source.polled()
         assert reading.fault == ""
         assert reading.told().store.table("rings_readable").values[0, 0] == 1
+
+
+class Saves:
+    """Whoever would save incidents."""
+
+    counts: ClassVar = {"saved": 3}
+
+    def __init__(self) -> None:
+        self.savable = True
+
+    def add(self, *_: object) -> None: ...
+    def look(self, *_: object) -> None: ...
+    def observe(self, *_: object) -> None: ...
+
+
+def test_whether_an_incident_could_be_saved_is_told_where_any_are() -> None:
+    saves = Saves()
+    reading = Reading(Source(), observer=saves)
+    for savable in (True, False, True):
+        saves.savable = savable
+        assert reading.told().store.table("incidents_savable").values[0, 0] == float(savable)
+    assert np.isnan(Reading(Source()).told().store.table("incidents_savable").values[0, 0])
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
