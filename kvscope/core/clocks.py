@@ -24,7 +24,8 @@ def hosts_of(processes: Sequence[Process]) -> np.ndarray:
 def latest_of(processes: Sequence[Process], rows: np.ndarray) -> dict[str, int]:
     """host -> its latest event among rows (dtype EVENT), ns."""
     latest = np.full(len(processes), UNKNOWN)
-    np.maximum.at(latest, rows["process"], rows["t"])
+    # Side by side, and an index of the machine's own: else each is converted alone, at ten times the cost.
+    np.maximum.at(latest, rows["process"].astype(np.intp), np.ascontiguousarray(rows["t"]))
     found: dict[str, int] = {}
     for process, t in zip(processes, latest.tolist(), strict=True):
         if t != UNKNOWN:

@@ -75,6 +75,12 @@ class Held:
         found[self.leg[rows]] = True
         return found
 
+    def row_of_each(self, rows: np.ndarray) -> np.ndarray:
+        """Index of one of these rows, (n,) bool, of each leg that they are of."""
+        at = np.full(len(self.hash), -1)
+        at[self.leg[rows]] = np.flatnonzero(rows)
+        return at[at >= 0]
+
     def _tell_legs(self) -> None:
         hashes, again = by_attempt(self.rows, self.ids)
         self.again = {*again, *(hashed for later in again.values() for _, hashed in later)}

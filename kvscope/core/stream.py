@@ -375,10 +375,10 @@ class Stream:
     def _forget(self, mine: np.ndarray) -> None:
         newer, held = self._closed[0], self._held
         if mine.any():
-            ids, first = np.unique(held.ids[mine], return_index=True)
+            some = held.row_of_each(mine)
             end = self._clocks.now - self._clocks.age(held.rows)[mine].min()
-            ends = end - self._clocks.lag[held.rows["process"][mine][first]]  # the same instant by the clock of each
-            newer.update(zip(ids.tolist(), ends.tolist(), strict=True))
+            ends = end - self._clocks.lag[held.rows["process"][some]]  # the same instant by the clock of each
+            newer.update(zip(held.ids[some].tolist(), ends.tolist(), strict=True))
             held.keep(~mine)
         self._answered = self._answered[np.isin(self._answered, held.hash)]
         if len(newer) > self.limits.remembered:

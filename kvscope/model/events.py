@@ -102,4 +102,5 @@ def stacked(parts: Sequence[np.ndarray]) -> np.ndarray:
 
 def picked(rows: np.ndarray, which: np.ndarray) -> np.ndarray:
     """Some of the rows (dtype EVENT), by a bool mask or indices; copied as bytes, too: fifteen times as fast."""
-    return np.asarray(np.ascontiguousarray(rows).view(_RAW)[which].view(EVENT))
+    raw = np.ascontiguousarray(rows).view(_RAW)
+    return np.asarray((raw.compress(which) if which.dtype == bool else raw.take(which)).view(EVENT))
