@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from kvscope.probe.process import encoded
 from kvscope.probe.recording import ProcessPart, RecordsPart, TextsPart, Writer, parts
+from kvscope.probe.texts import encoded
 from kvscope.sources.records import RECORD, Rows, low64
 
 PICTURE = Path(__file__).parents[1] / "docs" / "pictures" / "push-early.kvs"

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from kvscope.probe import layout
-from kvscope.probe.process import encoded
 from kvscope.probe.recording import (
     SAID,
     EndPart,
@@ -23,6 +22,7 @@ from kvscope.probe.recording import (
     Writer,
     parts,
 )
+from kvscope.probe.texts import encoded
 from kvscope.probe.vocabulary import LEG_CODE, MOMENT_CODE, MOMENTS, TEXT_VALUES, UNKNOWN, VALUES
 from kvscope.sharing import allowed
 from kvscope.sharing.allowed import Rule

@@ -13,8 +13,8 @@ import numpy as np
 from kvscope.core.critical_path import split
 from kvscope.model.events import Events, Process
 from kvscope.model.requests import RequestSplit
-from kvscope.probe.process import encoded
 from kvscope.probe.recording import Writer
+from kvscope.probe.texts import encoded
 from kvscope.sharing.rounding import rounded_one
 from kvscope.sources.opening import open_all
 from kvscope.sources.records import RECORD

@@ -15,8 +15,8 @@ from kvscope.core.critical_path import split
 from kvscope.model.errors import InputError
 from kvscope.model.events import Events
 from kvscope.probe.heading import heading
-from kvscope.probe.process import encoded
 from kvscope.probe.recording import PROCESS, RECORDS, RECORDS_PREFIX, Frames, RecordingError, Writer, unpacked
+from kvscope.probe.texts import encoded
 from kvscope.probe.vocabulary import LEG_CODE, MOMENT_CODE
 from kvscope.sources.gathering import Gathering
 from kvscope.sources.indexed import Index, Indexed
