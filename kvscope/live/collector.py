@@ -34,11 +34,11 @@ happened within it is missed."""
 MOST_STRIDES = 60
 LAG_S = 0.53
 """An event is on the screen at about so long after it came, at the latest: the next reading begins in time for that."""
-SHARES = ((1_000, 0.026), (20_000, 0.22))
+SHARES = ((1_000, 0.024), (20_000, 0.21))
 """Events per second, and of one core, at most, for reading them: a picture that takes long to make is made less
 often. Between them as they lie; drawing takes about as much again."""
-PATIENCE_S = 1.0
-"""What few events may have to wait for that: whoever looks on sees a picture a second, up to the greatest share."""
+PATIENCE_S = 1.2
+"""What few events may have to wait for that: a picture comes so often at least, up to the greatest share."""
 SHARE_OF_REPLAY = 0.5
 """The same where no engine is near: more of it plays faster."""
 

@@ -23,6 +23,7 @@ from typing import Any
 
 from kvscope.probe import layout, ring
 from kvscope.probe.run_dir import why_unreadable
+from kvscope.probe.texts import assembled
 from kvscope.probe.vocabulary import THREADS
 
 SIZE, WORDS, GUARD = layout.RECORD_BYTES, layout.RECORD_WORDS, layout.GUARD
@@ -171,31 +172,8 @@ class Segment:
         """
         raw, following, lost = self._texts.drain(cursor, final)
         begun = following - len(raw) // SIZE
-        pairs, waiting, orphans = _assembled(raw)
+        pairs, waiting, orphans = assembled(raw)
         return pairs, following if final or not waiting else max(cursor, begun + waiting[0]), lost + orphans
-
-
-def _assembled(raw: bytes) -> tuple[list[tuple[bytes, str]], list[int], int]:
-    """(texts whose chunks are all there, places of the last text's chunks if it is still being written, orphans)."""
-    pairs: list[tuple[bytes, str]] = []
-    parts: list[bytes] = []
-    places: list[int] = []
-    orphans = 0
-    owner: tuple[bytes, int] | None = None
-    for place in range(len(raw) // SIZE):
-        key, chunk, chunks, used, _, part = layout.TEXT_BODY.unpack_from(raw, place * SIZE + 8)
-        if chunk == 0 or (key, chunks) != owner or chunk != len(parts):
-            orphans += len(parts)
-            owner, parts, places = (key, chunks), [], []
-            if chunk:
-                orphans += 1
-                continue
-        parts.append(part[:used])
-        places.append(place)
-        if len(parts) == chunks:
-            pairs.append((key, b"".join(parts).decode("utf-8", "replace")))
-            owner, parts, places = None, [], []
-    return pairs, places, orphans
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from kvscope.model.errors import InputError
 from kvscope.model.events import Events
 from kvscope.probe.reader import RingError, RingFile, list_rings
-from kvscope.sources.records import Rows, low64, process_of, records, to_rows
+from kvscope.sources.records import Rows, process_of, records, to_rows
 
 Told = list[tuple[bytes, str]]
 """16-byte key, text"""
@@ -128,7 +130,8 @@ class Rings:
             if keep is not None:
                 keep(index, found, told)
             parts.append((index, found))
-            texts.update((low64(key), text) for key, text in told)
+            lows = np.frombuffer(b"".join([key for key, _ in told]), "<u8")[::2].tolist()
+            texts.update(zip(lows, [text for _, text in told], strict=True))
         return Events(to_rows(parts), tuple(process_of(reading.info) for reading in self.readings), texts)
 
     def read(self) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +12,7 @@ from kvscope.model.events import Events
 from kvscope.probe.vocabulary import MOMENT_CODE
 from kvscope.sources.rings import LATEST_S, SOONEST_S, Rings, again_after, read_rings, reading_ahead
 
+from ..live.conftest import until
 from .conftest import Start
 
 RING = 256
@@ -63,10 +63,7 @@ def test_nothing_is_overwritten_between_two_polls_where_rings_are_read_ahead(run
     with reading_ahead(rings):
         for count in range(1, 11):
             writer.tell(f"write {burst}")
-            deadline = time.monotonic() + 30
-            while rings.waiting < count * burst:
-                assert time.monotonic() < deadline, "nobody reads ahead"
-                time.sleep(0.01)
+            until(lambda read=count * burst: rings.waiting >= read, "nobody reads ahead")  # type: ignore[misc]
     found = rings.poll()
     assert numbers(found) == list(range(10 * burst))
     assert found.processes[0].lost == 0

@@ -11,7 +11,7 @@ import pytest
 from kvscope.analysis.summary import gather_summary, without
 from kvscope.core.critical_path import split
 from kvscope.core.stream import SECOND
-from kvscope.live.collector import Collector, Settings, rest_s, strides
+from kvscope.live.collector import PATIENCE_S, Collector, Settings, rest_s, strides
 from kvscope.live.feed import Batch, Flow
 from kvscope.live.regime import AFTER, EARLY
 from kvscope.live.snapshot import Snapshot
@@ -199,6 +199,6 @@ def test_who_has_little_to_show_takes_little_of_a_core() -> None:
 
 def test_a_picture_is_an_event_s_half_second_where_that_is_cheap_and_takes_no_more_than_its_share_where_not() -> None:
     assert rest_s(0.01, 1_000, 0.22) == pytest.approx(0.53 - 4 * 0.01)
-    assert rest_s(0.1, 1_000, 0.22) == 1.0
+    assert rest_s(0.1, 1_000, 0.22) == PATIENCE_S
     assert rest_s(0.5, 0, 0.22) == rest_s(0.5, 20_000, 0.22) == pytest.approx(0.5 / 0.22)
-    assert rest_s(0.5, 0, 0.5) == 1.0
+    assert rest_s(0.5, 0, 0.5) == PATIENCE_S
