@@ -97,7 +97,8 @@ class Collector:
         self._scoped.add(events, now)
         self._pace.add(len(events), now)
         self._counts.add(self._stream.tally, now)
-        self._recent = concat([*self._history.since(now - self.settings.window_ns), waiting])
+        recent = [*self._history.since(now - self.settings.window_ns), waiting]
+        self._recent = concat(recent, self._history.texts(waiting))
         self._regime = advanced(self._regime, self._recent, now)
         self._trend.add(self._recent, now)
 

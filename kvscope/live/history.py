@@ -36,11 +36,16 @@ class History:
         self._timed: list[Chunk] = []
         self._others: list[Chunk] = []
         self._answered: Splits | None = None
+        self._texts: dict[int, str] = {}
+        self._look_at = 0
+        """So many texts, and those that nobody names any more are looked for."""
         self.floor = UNKNOWN
         """ns: requests up to here were forgotten because there were too many; UNKNOWN if none were."""
 
     def add(self, over: Sequence[Splits], answered: Splits, now: int) -> None:
         """Take requests that are over, and those whose first token came; forget what is too old or too much."""
+        for splits in (*over, answered):
+            self._texts |= splits.texts
         for splits in over:
             _push(self._timed, splits.select(splits.timed))
             _push(self._others, splits.select(~splits.timed))
@@ -57,12 +62,22 @@ class History:
         parts = (_from(chunk, begin) for chunk in (*self._timed, *running, *self._others) if chunk.newest >= begin)
         return [part for part in parts if len(part)]
 
+    def texts(self, *more: Splits) -> dict[int, str]:
+        """All that requests of `since` name, and those of some more: a dict of the caller's own."""
+        found = self._texts.copy()
+        for splits in more:
+            found |= splits.texts
+        return found
+
     def _trim(self, now: int) -> None:
         for chunks in (self._timed, self._others):
             while chunks and chunks[0].newest < now - self._keep_ns:
                 del chunks[0]
             while len(chunks) > 1 and sum(len(chunk.splits) for chunk in chunks) > self._most:
                 self.floor = max(self.floor, chunks.pop(0).newest)
+        if len(self._texts) > self._look_at:
+            self._texts = {key: text for part in self.since(UNKNOWN) for key, text in part.texts.items()}
+            self._look_at = 2 * len(self._texts) + 4 * SMALL
 
 
 def _push(chunks: list[Chunk], splits: Splits) -> None:

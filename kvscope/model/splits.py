@@ -211,8 +211,11 @@ def _carves_of(carves: np.ndarray, chosen: np.ndarray, n: int) -> np.ndarray:
     return np.asarray(kept)
 
 
-def concat(parts: Sequence[Splits]) -> Splits:
-    """Several batches as one. Engines are told apart by name and id; tallies add up."""
+def concat(parts: Sequence[Splits], texts: dict[int, str] | None = None) -> Splits:
+    """Several batches as one. Engines are told apart by name and id; tallies add up.
+
+    `texts`: all that they name, where it is at hand: laying those of thousands together costs as much as the rest.
+    """
     engines, maps = _merge_engines([part.engines for part in parts])
     columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in COLUMNS}
     for name in ("prefill_engine", "decode_engine"):
@@ -225,9 +228,10 @@ def concat(parts: Sequence[Splits]) -> Splits:
         shifted["row"] += offset
         carves.append(shifted)
         offset += len(part)
-    texts: dict[int, str] = {}
-    for part in parts:
-        texts |= part.texts
+    if texts is None:
+        texts = {}
+        for part in parts:
+            texts |= part.texts
     tally = sum((part.tally for part in parts), Tally())
     now = max(part.now for part in parts)
     return Splits(carves=np.concatenate(carves), engines=engines, texts=texts, now=now, tally=tally, **columns)
