@@ -47,6 +47,7 @@ VERBS: tuple[Verb, ...] = (
     Verb("report", "kvscope.cli.report"),
     Verb("request", "kvscope.cli.request"),
     Verb("diagnose", "kvscope.cli.diagnose"),
+    Verb("compare", "kvscope.cli.compare"),
     Verb("profile", "kvscope.cli.profile", "profile"),
     Verb("on", "kvscope.cli.on"),
     Verb("off", "kvscope.cli.off"),

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from kvscope.analysis.bands import gather_bands
+from kvscope.analysis.strata import octaves
 from kvscope.diagnosis.evidence import STAGE_NAMES, Evidence
 from kvscope.diagnosis.thresholds import FEWEST, GROWN, GROWN_LEAST, SIGNIFICANT
 from kvscope.model.graph import STAGE_INDEX
@@ -116,8 +117,7 @@ class Comparison:
 
 def stratum(prompt: np.ndarray) -> np.ndarray:
     """(n,) prompts of about the same length: one stratum for each half of an octave, -1 where not known"""
-    known = prompt > 0
-    return np.where(known, np.round(2 * np.log2(np.where(known, prompt, 1))), -1).astype(int)
+    return octaves(prompt, 2)
 
 
 def standard_error(values: np.ndarray) -> np.ndarray:
