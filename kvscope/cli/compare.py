@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kvscope.cli.outcome import say
 from kvscope.cli.sources_arguments import named
 from kvscope.cli.terminal import add_looks, console_for, page_for, show
+from kvscope.export.making import check_free, write_whole
+from kvscope.model.amounts import in_bytes
 from kvscope.model.errors import InputError
 
 if TYPE_CHECKING:
     from kvscope.comparison.side import Side
+    from kvscope.comparison.verdict import Verdict
 
 HELP = "what differs between two recordings among requests that are alike"
 WAYS = ("connector", "version", "pod")
@@ -22,6 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--by", choices=WAYS, help="compare parts of one recording: those with the most requests")
     parser.add_argument("--anyway", action="store_true", help="compare what no number can compare, such as two models")
     parser.add_argument("--json", action="store_true", help="everything as one JSON document")
+    parser.add_argument("--svg", type=Path, metavar="FILE", help="write a picture: distributions, quantiles, stages")
+    parser.add_argument("--force", action="store_true", help="replace what --svg finds there")
     add_looks(parser)
 
 
@@ -32,8 +39,12 @@ def run(args: argparse.Namespace) -> int:
     from kvscope.comparison.verdict import compared
 
     console = console_for(args)
+    if args.svg is not None:
+        check_free(args.svg, args.force)
     one, other = _parts(args) if args.by else _two(args)
     verdict = compared(one, other, args.anyway)
+    if args.svg is not None:
+        _draw(args.svg, verdict)
     if args.json:
         print(comparison_document(verdict), end="")
         return 0
@@ -41,6 +52,14 @@ def run(args: argparse.Namespace) -> int:
     put_comparison(page, verdict)
     show(console, page, args.plain)
     return 0
+
+
+def _draw(path: Path, verdict: Verdict) -> None:
+    from kvscope.comparison.quantiles import quantiles
+    from kvscope.comparison.render.picture import picture
+
+    size = write_whole(path, picture(verdict, quantiles(verdict.one, verdict.other, verdict.same)))
+    say(f"kvscope: picture written to {path}, {in_bytes(size)}")
 
 
 def _two(args: argparse.Namespace) -> tuple[Side, Side]:

@@ -17,7 +17,7 @@ from kvscope.cli.record import stopping
 from kvscope.cli.sources_arguments import add_run_dir, named
 from kvscope.cli.switching import NOTHING
 from kvscope.cli.terminal import add_looks, console_for, page_for, show
-from kvscope.export.making import Making, check_free
+from kvscope.export.making import check_free, write_whole
 from kvscope.model.amounts import in_bytes
 from kvscope.model.counting import count
 from kvscope.model.errors import InputError
@@ -195,13 +195,5 @@ def _put(path: Path, pieces: Callable[[Stacks, str], Iterator[str]], stacks: Sta
     if not len(stacks.samples):
         say(f"kvscope: {path} is not written: there is no sample to put in it")
         return
-    file = Making(path)
-    try:
-        for piece in pieces(stacks, title):
-            file.write(piece.encode(errors="replace"))
-        file.settle()
-        file.place()
-    except BaseException:
-        file.abandon()
-        raise
-    say(f"kvscope: {count(len(stacks.samples), 'sample')} written to {path}, {in_bytes(file.size)}; {what}")
+    size = write_whole(path, pieces(stacks, title))
+    say(f"kvscope: {count(len(stacks.samples), 'sample')} written to {path}, {in_bytes(size)}; {what}")

@@ -82,16 +82,22 @@ def _enough(sides: tuple[tuple[Side, np.ndarray], ...], column: int) -> bool:
     return known >= RARE and max(int((each > 0).sum()) for each in values) >= RARE
 
 
+def stretch_of(n: int) -> np.ndarray:
+    """(n,) number of the stretch of neighbours that each of n requests belongs to: of about the cube root of n."""
+    length = max(round(n ** (1 / 3)), ceil(n / MOST_STRETCHES))
+    stretches = max(LEAST_STRETCHES, n // length)
+    return np.asarray(np.arange(n) * stretches // n)
+
+
 class _Sums:
     """Sums and counts of the figures of one side, for each stretch of requests and each stratum."""
 
     def __init__(self, values: np.ndarray, group: np.ndarray, strata: int) -> None:
         kept = group >= 0
         values, group = values[kept], group[kept]
-        n = len(values)
-        length = max(round(n ** (1 / 3)), ceil(n / MOST_STRETCHES))
-        self._stretches = int(max(LEAST_STRETCHES, n // length))
-        cell = np.arange(n) * self._stretches // n * strata + group
+        stretch = stretch_of(len(values))
+        self._stretches = int(stretch[-1]) + 1
+        cell = stretch * strata + group
         known = ~np.isnan(values)
         shape = (self._stretches, strata, values.shape[1])
         self._sums = _added(np.where(known, values, 0.0), cell, shape)

@@ -19,6 +19,8 @@ def comparison_document(verdict: Verdict) -> str:
         "sides": [_side(side, number) for side, number in zip((verdict.one, verdict.other), verdict.same.counts,
                                                               strict=True)],
         "strata": len(verdict.same.weights),
+        "seams": [{"stage": seam.stage, "since": ".".join(map(str, seam.since)), "why": seam.why}
+                  for seam in verdict.seams],
         "conditions": [{"name": each.name, "was": each.was, "now": each.now, "weight": each.weight.value}
                        for each in verdict.conditions],
     }  # fmt: skip

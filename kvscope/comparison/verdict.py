@@ -8,6 +8,7 @@ from functools import cached_property
 from kvscope.comparison.alike import Alike, alike
 from kvscope.comparison.conditions import Condition, Weight, conditions
 from kvscope.comparison.differences import Difference, differences
+from kvscope.comparison.seams import Seam, crossed
 from kvscope.comparison.side import EXPOSED, HIDDEN, TTFT, Side
 from kvscope.model.counting import count
 from kvscope.model.errors import InputError
@@ -25,6 +26,7 @@ class Verdict:
     same: Alike
     conditions: tuple[Condition, ...]
     differences: tuple[Difference, ...]
+    seams: tuple[Seam, ...] = ()
 
     @cached_property
     def ttft(self) -> Difference | None:
@@ -75,4 +77,5 @@ def compared(one: Side, other: Side, anyway: bool = False) -> Verdict:
             f" {count(len(other), 'request')} no three have about as many tokens computed, bytes moved and others under"
             " way on both sides; record both under the same load, and more of it"
         )
-    return Verdict(one, other, same, tuple(found), tuple(differences(one, other, same)))
+    seams = crossed(one.setup, other.setup)
+    return Verdict(one, other, same, tuple(found), tuple(differences(one, other, same)), seams)

@@ -6,6 +6,7 @@ import errno
 import fcntl
 import os
 import zlib
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -103,3 +104,17 @@ def refused(what: str, error: OSError) -> InputError:
     """What to tell a person whose file cannot be written."""
     reason = _FULL.get(error.errno or 0, (error.strerror or str(error)).lower())
     return InputError(f"cannot write {what}: {reason}; {'make room or ' if error.errno in _FULL else ''}name another")
+
+
+def write_whole(path: Path, pieces: Iterable[str]) -> int:
+    """A file of text, there when it is whole; returns its size, bytes. InputError: it cannot be written."""
+    file = Making(path)
+    try:
+        for piece in pieces:
+            file.write(piece.encode(errors="replace"))
+        file.settle()
+        file.place()
+    except BaseException:
+        file.abandon()
+        raise
+    return file.size

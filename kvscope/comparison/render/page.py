@@ -16,7 +16,8 @@ from kvscope.comparison.verdict import COVERED, Verdict
 from kvscope.model.counting import count
 from kvscope.model.stages import STAGE
 
-SURE, UNSURE = "*", " "
+SURE, UNSURE, SEAM = "*", " ", "~"
+"""More than chance, or not; a stage that does not mean the same on both sides."""
 STAGES_SHOWN, HIDDEN_SHOWN = 12, 4
 """At least, and all that differ by more than chance."""
 WORDS = {"ttft": "TTFT", "tpot": "TPOT", "gap": "largest gap"}
@@ -90,13 +91,14 @@ def _covered(side: Side, compared: int) -> str:
 def _put_table(page: Page, verdict: Verdict) -> None:
     ttft = [verdict.ttft] if verdict.ttft else []
     scale = Milliseconds(max((max(abs(each.was), abs(each.now)) for each in verdict.differences), default=0.0))
+    seams = {seam.stage for seam in verdict.seams}
     exposed, hidden = _shown(verdict.exposed, STAGES_SHOWN), _shown(verdict.hidden, HIDDEN_SHOWN)
     sections: tuple[tuple[str, Sequence[Difference]], ...] = (
         ("means, ms", [*ttft, *exposed]),
         ("hidden behind these", hidden),
         ("of requests that run", verdict.running),
     )
-    rows = [(title, [_row(scale, each) for each in found], found) for title, found in sections if found]
+    rows = [(title, [_row(scale, each, seams) for each in found], found) for title, found in sections if found]
     widths = column_widths([HEAD, *(row for _, texts, _ in rows for row in texts)])
     page.line()
     for number, (title, texts, found) in enumerate(rows):
@@ -118,11 +120,11 @@ def _roomy(widths: Sequence[int], title: str) -> list[int]:
     return [max(widths[0], len("of requests that run")), *widths[1:]]
 
 
-def _row(scale: Milliseconds, each: Difference) -> tuple[str, ...]:
+def _row(scale: Milliseconds, each: Difference, seams: set[str]) -> tuple[str, ...]:
     figure = each.figure
     cls = str(STAGE[figure.name].cls) if figure.kind == EXPOSED else ""
     return (
-        WORDS.get(figure.name, figure.name),
+        WORDS.get(figure.name, figure.name) + (f" {SEAM}" if figure.name in seams else ""),
         cls,
         scale.of(each.was),
         scale.of(each.now),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from kvscope.analysis.render.page import Page
 from kvscope.cli import main
 from kvscope.comparison.conditions import Weight, conditions
+from kvscope.comparison.quantiles import quantiles
 from kvscope.comparison.render.page import put_comparison
 from kvscope.comparison.side import FIGURES, Side, parts_by, side_of
 from kvscope.comparison.verdict import Verdict, compared
@@ -162,3 +164,37 @@ def test_what_cannot_be_compared_is_one_sentence(
     shown = capsys.readouterr().err
     assert sentence in shown
     assert shown.count("\n") == 1
+
+
+def test_a_picture_is_written_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    both = [str(PICTURES / name) for name in ("push-sequential.kvs", "push-early.kvs")]
+    path = tmp_path / "picture.svg"
+    assert main(["compare", *both, "--svg", str(path), "--plain"]) == 0
+    assert "picture written to" in capsys.readouterr().err
+    drawn = ElementTree.parse(path).getroot()
+    texts = [each.text or "" for each in drawn.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"dispatch", "p50", "TTFT, ms, by quantile"} <= set(texts)
+    assert len(list(drawn.iter("{http://www.w3.org/2000/svg}polyline"))) == 3
+    assert main(["compare", *both, "--svg", str(path)]) == 2
+    assert "is there already" in capsys.readouterr().err
+
+
+def test_quantiles_of_a_shift_are_apart_by_it_and_within_the_band() -> None:
+    one, other = pair(1000)
+    late = side_of("after.kvs", slowed(other.splits, "wire", 40_000_000), other.processes)
+    verdict = compared(one, late)
+    found = quantiles(one, late, verdict.same)
+    assert np.median(found.apart) == pytest.approx(40e6, rel=0.5)
+    assert ((found.low <= 40e6) & (found.high >= 40e6)).mean() >= 0.7
+    assert (found.low <= found.apart).mean() >= 0.9
+
+
+def test_stages_that_do_not_mean_the_same_in_both_versions_are_marked() -> None:
+    one, other = pair()
+    verdict = compared(one, told(other, vllm="0.33.1"))
+    assert [seam.stage for seam in verdict.seams] == ["prefill_queue", "read_handoff", "report"]
+    shown = text(verdict)
+    assert "prefill_queue ~" in shown
+    assert "means more from 0.33 on" in shown
+    assert compared(one, told(other, vllm="0.32.1")).seams == ()
+    assert compared(told(one, vllm="0.33.0"), told(other, vllm="0.34.0")).seams == ()
