@@ -106,6 +106,11 @@ def _put_table(page: Page, verdict: Verdict) -> None:
         page.line(head, HEADING if not number else QUIET)
         for text, each in zip(texts, found, strict=True):
             page.line(Text(cells(text, _roomy(widths, title), left=2), STRONG if each.sure else ""))
+    if left := len(verdict.exposed) + len(verdict.hidden) - len(exposed) - len(hidden):
+        page.line(f"and {count(left, 'more stage')} that differ by no more than chance (--json has all)", QUIET)
+    for seam in verdict.seams:
+        since = ".".join(map(str, seam.since))
+        page.labelled("NOT THE SAME", f"{seam.stage} {SEAM} takes in more from {since} on: {seam.why}", WARNING)
     page.line()
     page.prose(
         f"{SURE} more than chance: of comparisons of like with like, one in twenty has any such line.", style=QUIET
