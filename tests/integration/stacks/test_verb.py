@@ -188,6 +188,9 @@ def test_ctrl_c_shows_what_was_sampled(work: Work, run_dir: Path, tmp_path: Path
     words = command("--run-dir", run_dir, "--for", "1h", "-o", tmp_path / "out")
     running = subprocess.Popen(words, text=True, env=environ, **pipes)  # type: ignore[call-overload]
     assert "sampling 1 process of p0" in running.stderr.readline()
+    # What py-spy saw is told when it ends: nobody can wait for the first sample, and it says "sampling" before that.
+    with pytest.raises(subprocess.TimeoutExpired):
+        running.wait(1)
     code, out, err = stop(running)
     assert code == 0
     assert "ALL THE TIME" in out
