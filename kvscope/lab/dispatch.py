@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from kvscope.model.errors import InputError
@@ -32,12 +32,16 @@ class Conduct:
     """A fault: the leg, `prefill` or `decode`, that is never sent."""
     rename: str | None = None
     """A fault: added to the decode leg's request id, so that the legs no longer match."""
+    strip: bool = False
+    """A fault: decode is not told where the blocks are, and computes the prompt itself."""
+    misname: str | None = None
+    """A fault: the decode leg names this as prefill's request."""
 
     def changed(self, connector: str, wishes: Mapping[str, Any]) -> Conduct:
         """Itself with `wishes` applied. InputError: an unknown name, or a value that cannot be."""
-        unknown = set(wishes) - {"dispatch", "hold_ms", "drop", "rename"}
-        if unknown:
-            raise InputError(f"a router has no {', '.join(sorted(unknown))}; it has dispatch, hold_ms, drop, rename")
+        known = [each.name for each in fields(self)]
+        if unknown := set(wishes) - set(known):
+            raise InputError(f"a router has no {', '.join(sorted(unknown))}; it has {', '.join(known)}")
         return replace(self, **wishes).checked(connector)
 
     def checked(self, connector: str) -> Conduct:
@@ -50,6 +54,11 @@ class Conduct:
             raise InputError(f"hold_ms is a number of milliseconds, not {self.hold_ms!r}")
         if self.drop not in (None, "prefill", "decode"):
             raise InputError(f"drop is prefill or decode, not {self.drop!r}")
+        if not isinstance(self.strip, bool):
+            raise InputError(f"strip is true or false, not {self.strip!r}")
+        for name in ("rename", "misname"):
+            if not isinstance(value := getattr(self, name), str | None):
+                raise InputError(f"{name} is a text, not {value!r}")
         return self
 
 
@@ -64,6 +73,15 @@ def prefill_body(body: Body) -> Body:
 def decode_body(body: Body, params: Body) -> Body:
     """The decode leg: what the client asked for, its KV to come from elsewhere."""
     return {**body, "kv_transfer_params": params}
+
+
+def faulty_body(conduct: Conduct, leg: Body) -> Body:
+    """A decode leg as a router with faults sends it."""
+    if conduct.strip:
+        return {name: value for name, value in leg.items() if name != "kv_transfer_params"}
+    if conduct.misname is not None:
+        return {**leg, "kv_transfer_params": {**leg["kv_transfer_params"], "remote_request_id": conduct.misname}}
+    return leg
 
 
 def returned_params(answer: bytes) -> Body:

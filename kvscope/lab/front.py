@@ -68,7 +68,7 @@ class RouterProcess:
         self.url = told.removeprefix(READY).strip()
 
     def control(self, **wishes: object) -> dict[str, Any]:
-        """Change `dispatch`, `hold_ms`, `drop` or `rename`; returns its whole conduct. InputError: it refuses."""
+        """Change what `dispatch.Conduct` has; returns its whole conduct. InputError: it refuses."""
         connection = http.client.HTTPConnection(self.url.removeprefix("http://"), timeout=10)
         try:
             connection.request("POST", "/control", json.dumps(wishes), {"Content-Type": "application/json"})

@@ -7,7 +7,7 @@ import math
 import random
 import string
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from time import monotonic_ns
 
@@ -23,6 +23,7 @@ WARM_UP = "warmup-"
 
 MOST_REQUESTS = 100_000
 LEAST_RATE = 1e-6
+BUNCH_S = 0.1
 
 Mix = tuple[tuple[int, float], ...]
 
@@ -46,6 +47,12 @@ class LoadOptions:
     """After which a client gives up on a request."""
     prompts: tuple[str, ...] = ()
     """Sent in place of random ones, in turn."""
+    names: tuple[str, ...] = ()
+    """Request ids, in place of fresh ones, in turn."""
+    bunch: int = 1
+    """So many arrive together, BUNCH_S apart, each bunch when its last would be due; only of fixed arrivals."""
+    delay_s: float = 0.0
+    """After the begin of the load that it is sent beside."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +62,8 @@ class Planned:
     at_s: float
     """After the load's begin."""
     prompt: str
+    name: str = ""
+    """Its id; empty: a fresh one."""
 
 
 def mix(text: str) -> Mix:
@@ -77,8 +86,9 @@ def arrivals(options: LoadOptions) -> Iterator[float]:
         raise InputError(f"arrivals are poisson or fixed at a rate above 0, not {options.arrivals} at {options.rate}")
     chance = random.Random(options.seed)
     at = 0.0
-    for _ in range(options.requests):
-        yield at
+    for number in range(options.requests):
+        place = number % options.bunch
+        yield at - place / options.rate + place * BUNCH_S if options.bunch > 1 else at
         at += chance.expovariate(options.rate) if options.arrivals == "poisson" else 1 / options.rate
 
 
@@ -94,7 +104,8 @@ def plan(options: LoadOptions) -> list[Planned]:
     prompts = [prompt(length, f"{options.seed} {number}") for number, length in enumerate(drawn)]
     if options.prompts:
         prompts = [options.prompts[number % len(options.prompts)] for number in range(options.requests)]
-    return [Planned(at, text) for at, text in zip(arrivals(options), prompts, strict=True)]
+    names = [options.names[number % len(options.names)] if options.names else "" for number in range(options.requests)]
+    return [Planned(at, *each) for at, *each in zip(arrivals(options), prompts, names, strict=True)]
 
 
 def prompt(tokens: int, seed: str) -> str:
@@ -105,6 +116,22 @@ def prompt(tokens: int, seed: str) -> str:
 def run_load(options: LoadOptions, url: str, progress: Progress) -> list[ClientRecord]:
     """Warm up, then send the load; returns all records, warm-up first, in the order sent."""
     return asyncio.run(_run(options, url, progress))
+
+
+def run_loads(loads: Sequence[LoadOptions], url: str) -> list[ClientRecord]:
+    """Send several loads beside each other, each after its delay, none with a warm-up; returns all records."""
+    return asyncio.run(_beside(loads, url))
+
+
+async def _beside(loads: Sequence[LoadOptions], url: str) -> list[ClientRecord]:
+    return [record for records in await asyncio.gather(*(_one(each, url) for each in loads)) for record in records]
+
+
+async def _one(options: LoadOptions, url: str) -> list[ClientRecord]:
+    timeout = ClientTimeout(total=options.timeout_s)
+    async with ClientSession(connector=TCPConnector(limit=0), timeout=timeout) as session:
+        await asyncio.sleep(options.delay_s)
+        return await _send(session, options, url, lambda _: None)
 
 
 async def _run(options: LoadOptions, url: str, progress: Progress) -> list[ClientRecord]:
@@ -136,7 +163,8 @@ async def _send(
     async def one(planned: Planned) -> ClientRecord:
         due = begin + int(planned.at_s * 1e9)
         await asyncio.sleep(max(0.0, (due - monotonic_ns()) / 1e9))
-        record = await ask(session, url, _asked(planned.prompt, due, warm_up=False), options.output_tokens)
+        asked = _asked(planned.prompt, due, warm_up=False, name=planned.name)
+        record = await ask(session, url, asked, options.output_tokens)
         count["finished" if record.ok else "failed"] += 1
         heard(f"{count['finished']} of {options.requests} finished, {count['failed']} failed")
         return record
@@ -144,8 +172,8 @@ async def _send(
     return await asyncio.gather(*(one(planned) for planned in plan(options)))
 
 
-def _asked(text: str, due: int, warm_up: bool) -> ClientRecord:
-    name = (WARM_UP if warm_up else "") + uuid.uuid4().hex
+def _asked(text: str, due: int, warm_up: bool, name: str = "") -> ClientRecord:
+    name = name or (WARM_UP if warm_up else "") + uuid.uuid4().hex
     return ClientRecord(name, warm_up, text, len(text), due, due)
 
 

@@ -9,7 +9,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -47,6 +47,8 @@ class PairOptions:
     """An interpreter that has vLLM; None: the lab's own."""
     model: ModelSpec = field(default_factory=ModelSpec)
     blocks: int | None = None
+    decode_blocks: int | None = None
+    """For decode engines, in place of `blocks`."""
     block_size: int | None = None
     lease_s: int | None = None
     extra_config: Mapping[str, object] = field(default_factory=dict)
@@ -175,8 +177,10 @@ class Pair:
         names = [(f"p{number}", "prefill") for number in range(options.prefills)]
         names += [(f"d{number}", "decode") for number in range(options.decodes)]
         ports = self._ports.take(2 * len(names))
+        decode = replace(shared, blocks=options.decode_blocks or options.blocks)
         for (name, role), *both in zip(names, ports[::2], ports[1::2], strict=True):
-            self.engines.append(Engine(name, role, shared, (both[0], both[1]), self.folder / f"{name}.log"))
+            its = decode if role == "decode" else shared
+            self.engines.append(Engine(name, role, its, (both[0], both[1]), self.folder / f"{name}.log"))
 
     def _wait_ready(self) -> None:
         deadline = time.monotonic() + self.options.start_timeout_s

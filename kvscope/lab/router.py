@@ -159,8 +159,9 @@ class Exchange:
             raise LegFailed(502, "the decode leg was dropped on purpose")
         tell("decode_sent", self._name)
         name = self._name + (self._conduct.rename or "")
+        leg = dispatch.faulty_body(self._conduct, dispatch.decode_body(self._body, params))
         try:
-            async with self.post(self._decode + self._path, dispatch.decode_body(self._body, params), name) as response:
+            async with self.post(self._decode + self._path, leg, name) as response:
                 first = await response.content.readany()
                 tell("first_byte", self._name)
                 yield response

@@ -35,11 +35,22 @@ def lateness(evidence: Evidence) -> np.ndarray:
 
 
 def late_by(view: View, piece: str) -> tuple[np.ndarray, float]:
-    """((n,) bool late pushes, share of their lateness that one piece of the way has)"""
-    pieces = lateness(view.now)
+    """((n,) bool late pushes, share of their lateness that one piece of the way has: of its growth, if that is known)
+
+    Where decode is always called after prefill, or prefill's writer looks late, blocks wait for more than what changed.
+    """
     rows = view.now.late_registration & view.timed
-    total = float(pieces[rows].sum())
-    return rows, float(pieces[rows, PIECES.index(piece)].sum()) / total if total else 0.0
+    grown = _mean_lateness(view.now)
+    if view.was is not None:
+        grown = np.maximum(grown - _mean_lateness(view.was), 0.0)
+    total = float(grown.sum())
+    return rows, float(grown[PIECES.index(piece)]) / total if total else 0.0
+
+
+def _mean_lateness(evidence: Evidence) -> np.ndarray:
+    """(pieces,) ns of each piece, over all timed requests"""
+    timed = evidence.timed
+    return lateness(timed).mean(axis=0) if len(timed) else np.zeros(len(PIECES))
 
 
 def late_registration(view: View) -> Match | None:

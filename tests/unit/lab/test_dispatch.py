@@ -72,8 +72,23 @@ def test_conduct_changes_only_what_is_wished() -> None:
         ("push", {"hold_ms": "long"}),
         ("push", {"drop": "both"}),
         ("push", {"speed": 1}),
+        ("push", {"strip": "yes"}),
+        ("push", {"misname": 7}),
+        ("push", {"rename": 7}),
     ],
 )
 def test_conduct_that_cannot_be_is_refused(connector: str, wishes: dict[str, object]) -> None:
     with pytest.raises(InputError):
         Conduct().changed(connector, wishes)
+
+
+def test_a_router_that_strips_tells_decode_nothing_of_the_blocks() -> None:
+    leg = dispatch.decode_body(BODY, dict(RETURNED))
+    assert dispatch.faulty_body(Conduct(strip=True), leg) == BODY
+    assert dispatch.faulty_body(Conduct(), leg) == leg
+
+
+def test_a_router_that_misnames_changes_the_request_alone() -> None:
+    leg = dispatch.decode_body(BODY, dict(RETURNED))
+    other = dispatch.faulty_body(Conduct(misname="cmpl-other"), leg)["kv_transfer_params"]
+    assert other == {**RETURNED, "remote_request_id": "cmpl-other"}

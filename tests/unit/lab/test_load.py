@@ -67,3 +67,13 @@ def test_a_load_that_cannot_be_is_refused(options: LoadOptions) -> None:
 
 def test_given_prompts_are_sent_once_each() -> None:
     assert [each.prompt for each in plan(with_prompts(LoadOptions(), "one", "two"))] == ["one", "two"]
+
+
+def test_a_bunch_arrives_together_where_its_last_request_would_have_let_it() -> None:
+    options = LoadOptions(requests=4, rate=0.5, arrivals="fixed", bunch=2)
+    assert list(arrivals(options)) == [0, 0.1, 4, 4.1]
+
+
+def test_requests_are_named_as_asked_for_in_turn() -> None:
+    assert [each.name for each in plan(LoadOptions(requests=3, names=("a", "b")))] == ["a", "b", "a"]
+    assert [each.name for each in plan(LoadOptions(requests=2))] == ["", ""]

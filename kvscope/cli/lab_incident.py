@@ -1,0 +1,69 @@
+"""`kvscope lab incident`: known incidents made for real, recorded, and held to what is said of them."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kvscope.cli import front
+from kvscope.cli.outcome import say
+from kvscope.cli.tables import plain
+from kvscope.model.invocation import command
+
+if TYPE_CHECKING:
+    from kvscope.lab.making import Made
+
+
+def describe(parser: argparse.ArgumentParser) -> None:
+    """SLUG..., where to, with what."""
+    parser.add_argument("cases", nargs="*", metavar="CASE", help="which to make, or all; none: list them")
+    parser.add_argument("--list", action="store_true", help="list them")
+    parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="for a folder of each")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Make the cases, or list them."""
+    from datetime import datetime
+
+    from kvscope.lab import cases, making, progress
+
+    if args.list or not args.cases:
+        return _list()
+    chosen = cases.chosen(args.cases)
+    folder = args.output or Path(f"kvscope-lab-{datetime.now():%Y%m%d-%H%M%S}")
+    with progress.shown(args.plain) as shown:
+
+        def made(one: Made) -> None:
+            shown.finish()
+            _tell(one)
+
+        making.make(chosen, folder, shown, made, args.python)
+    return 0
+
+
+def _list() -> int:
+    from kvscope.lab.cases import CASES, NOT_MADE
+
+    print(plain(["case", "what is done"], [(case.name, case.done) for case in CASES]))
+    print()
+    print(plain(["not made here", "why"], list(NOT_MADE.items())))
+    return 0
+
+
+def _tell(made: Made) -> None:
+    """What was made, and what diagnose says of it."""
+    words = [str(made.recording)]
+    if made.truth.beside:
+        words += ["--baseline", str(made.folder.parent / made.truth.beside / made.recording.name)]
+    heard = io.StringIO()
+    with contextlib.redirect_stdout(heard):
+        front.run(["diagnose", *words, "--json"])
+    slugs = [finding["slug"] for finding in json.loads(heard.getvalue() or '{"findings": []}')["findings"]]
+    said = ", ".join(slugs) or "nothing found"
+    say(f"{made.folder}: {made.truth.slug or 'healthy'}; diagnose says: {said}")
+    say(f"next    {command()} diagnose {' '.join(shlex.quote(word) for word in words)}")

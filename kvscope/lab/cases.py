@@ -1,0 +1,300 @@
+"""Every incident that the lab makes, and those of the known ones that it does not, each with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kvscope.lab.case import AT_THE_END, FIRST, LAST, Blow, Case, Phase
+from kvscope.lab.load import LoadOptions, prompt
+from kvscope.lab.model import ModelSpec
+from kvscope.lab.pair import PairOptions
+from kvscope.model.errors import InputError
+
+LEASE_S, DEADLINE_S = 12, 10
+PUSH = PairOptions("push", lease_s=LEASE_S, extra_config={"push_registration_timeout": DEADLINE_S})
+TIGHT = PairOptions("push", lease_s=LEASE_S, decode_blocks=22)
+"""Decode holds two prompts of 1,000 tokens, prefill as many as it likes."""
+CHUNKED = PairOptions("push", vllm_args=("--max-num-batched-tokens", "64", "--enable-prefix-caching"))
+PULL = PairOptions("pull", lease_s=LEASE_S)
+WIDE = ModelSpec(kv_heads=4, head_size=128)
+"""16 KiB of KV a token, so that its way is a good part of the time to first token."""
+SHARED = PairOptions("push", model=WIDE)
+TCP = PairOptions("push", model=WIDE, ucx_tls="tcp,self")
+
+
+def load(requests: int, rate: float, tokens: int = 500, out: int = 8, **more: object) -> LoadOptions:
+    """At a fixed rate, without a warm-up."""
+    told = {"arrivals": "fixed", "warm_up": 0, "input_tokens": ((tokens, 1.0),), "timeout_s": 60.0, **more}
+    return LoadOptions(requests=requests, rate=rate, output_tokens=out, **told)  # type: ignore[arg-type]
+
+
+def usual(*loads: LoadOptions) -> Phase:
+    """Nothing is wrong."""
+    return Phase(loads, faulty=False)
+
+
+def alternating(requests: int, rate: float, *lengths: int, bunch: int = 1) -> LoadOptions:
+    """Prompts of these lengths in turn."""
+    texts = tuple(prompt(lengths[number % len(lengths)], f"{bunch} {number}") for number in range(requests))
+    return load(requests, rate, prompts=texts, bunch=bunch)
+
+
+RETRIED = tuple(f"retried-{number}" for number in range(4))
+
+CASES: tuple[Case, ...] = (
+    Case(
+        "slow-first-contact",
+        "the first request between two engines that have never met, then others",
+        PUSH,
+        (Phase((load(1, 1),)), usual(load(16, 2))),
+        "registration_send",
+        "handshake",
+        turn=FIRST,
+    ),
+    Case(
+        "late-registration",
+        "the router waits 200 ms between the legs",
+        PUSH,
+        (usual(load(16, 2)), Phase((load(16, 2, seed=1),), {"hold_ms": 200})),
+        "dispatch",
+        "router",
+    ),
+    Case(
+        "no-handoff",
+        "the router leaves out what tells decode where the blocks are",
+        PUSH,
+        (usual(load(16, 2)), Phase((load(16, 2, seed=1),), {"strip": True})),
+        "decode_run",
+        "router",
+    ),
+    Case(
+        "prefill-saturated",
+        "twenty prompts of 1,000 tokens come at 8/s",
+        PUSH,
+        (usual(load(14, 1.5, 1000)), Phase((load(20, 8, 1000, seed=1),))),
+        "prefill_queue",
+        "prefill",
+        dispatch="early",
+    ),
+    Case(
+        "prefill-queue-behind-early-dispatch",
+        "sixteen prompts of 4,000 tokens at once, both legs together; decode's deadline is 10 s",
+        PUSH,
+        (usual(load(10, 2)), Phase((load(16, 20, 4000, seed=1),))),
+        "prefill_queue",
+        "prefill",
+        dispatch="early",
+    ),
+    Case(
+        "writer-handed-blocks-a-step-late",
+        "a prompt of 2,000 tokens comes right behind each of 500, so that prefill steps on",
+        PUSH,
+        (
+            usual(alternating(24, 1.2, 500, 2000)),
+            Phase((alternating(32, 1.2, 500, 2000, bunch=2),)),
+        ),
+        "staging",
+        "prefill",
+        dispatch="early",
+    ),
+    Case(
+        "id-mismatch",
+        "the router adds something to the id of each decode leg",
+        PUSH,
+        (usual(load(10, 2)), Phase((load(4, 2, seed=1, timeout_s=14.0),), {"rename": "-other"})),
+        "registration_flight",
+        "router",
+        dispatch="early",
+    ),
+    Case(
+        "registration-never-matched",
+        "the router never sends the prefill leg",
+        PUSH,
+        (usual(load(10, 2)), Phase((load(4, 2, seed=1, timeout_s=14.0),), {"drop": "prefill"})),
+        "registration_flight",
+        "prefill",
+        dispatch="early",
+    ),
+    Case(
+        "retry-same-id",
+        "prefill's leg is lost, the client gives up after 6 s and tries again under the same id",
+        PUSH,
+        (
+            usual(load(10, 2)),
+            Phase((load(4, 2, seed=1, timeout_s=6.0, names=RETRIED),), {"drop": "prefill"}),
+            Phase((load(4, 2, seed=1, timeout_s=12.0, names=RETRIED),)),
+        ),
+        "registration_flight",
+        "client",
+        dispatch="early",
+    ),
+    Case(
+        "orphaned-prefill",
+        "the router never sends the decode leg",
+        PUSH,
+        (usual(load(10, 2)), Phase((load(8, 2, seed=1),), {"drop": "decode"})),
+        "dispatch",
+        "router",
+        settle_s=LEASE_S + 4,
+    ),
+    Case(
+        "decode-out-of-blocks",
+        "twelve prompts of 1,000 tokens at 4/s; decode's cache holds two",
+        TIGHT,
+        (usual(load(12, 1, 1000)), Phase((load(12, 4, 1000, 128, seed=1),))),
+        "decode_admission",
+        "decode",
+    ),
+    Case(
+        "early-push-lease-not-renewed",
+        "decode's cache is full for longer than prefill's lease, and early legs wait for it",
+        TIGHT,
+        (
+            usual(load(10, 1, 1000)),
+            Phase(
+                (load(1, 1, 1000, 1600), load(3, 2, 1000, seed=1, timeout_s=35.0, delay_s=2.0)),
+            ),
+        ),
+        "decode_admission",
+        "prefill",
+        dispatch="early",
+        turn=LAST,
+    ),
+    Case(
+        "aborted-request-pins-blocks",
+        "clients give requests up whose prefill leg was lost; those that follow find no room",
+        TIGHT,
+        (
+            usual(load(10, 1, 1000)),
+            Phase((load(2, 2, 1000, seed=1, timeout_s=3.0),), {"drop": "prefill"}),
+            Phase((load(4, 1, 1000, seed=2, timeout_s=15.0),)),
+        ),
+        "decode_admission",
+        "decode",
+        dispatch="early",
+        turn=AT_THE_END,
+    ),
+    Case(
+        "lease-expired-before-read",
+        "the router waits 15 s between the legs, over a lease of 12 s",
+        PULL,
+        (usual(load(10, 2)), Phase((load(4, 2, seed=1),), {"hold_ms": 15_000})),
+        "dispatch",
+        "router",
+    ),
+    Case(
+        "completion-noticed-late",
+        "decode decodes for 28 others meanwhile, so that it looks once in a long step",
+        PULL,
+        (
+            usual(load(16, 1, 1000)),
+            Phase((load(28, 20, 100, 500, seed=1), load(14, 1, 1000, seed=2, delay_s=3.0))),
+        ),
+        "poll_gap",
+        "decode",
+    ),
+    Case(
+        "id-mismatch-pull",
+        "the router names another request of prefill's to decode",
+        PULL,
+        (usual(load(10, 2)), Phase((load(8, 2, seed=1),), {"misname": "cmpl-other-0-00000000"})),
+        "notice",
+        "router",
+        slug="id-mismatch",
+        settle_s=LEASE_S + 4,
+    ),
+    Case(
+        "prefill-dies-at-handshake",
+        "prefill is killed between its answer and decode's leg",
+        PULL,
+        (
+            usual(load(10, 2)),
+            Phase((load(3, 4, seed=1),), {"hold_ms": 4000}, blows=(Blow(2.5, "p0", "SIGKILL"),)),
+        ),
+        "failed_attempt",
+        "prefill",
+        turn=AT_THE_END,
+        settle_s=8.0,
+    ),
+    Case(
+        "write-never-posted",
+        "decode's core is stopped once it has registered, so that prefill's handshake with it times out",
+        CHUNKED,
+        (
+            Phase((load(1, 1),), {"drop": "decode"}, faulty=False),
+            Phase(
+                (load(2, 4, 3000, seed=1, timeout_s=22.0),),
+                blows=(Blow(0.8, "d0", "SIGSTOP", "EngineCore"), Blow(12.0, "d0", "SIGCONT", "EngineCore")),
+            ),
+        ),
+        "prepare",
+        "prefill",
+        dispatch="early",
+        turn=FIRST,
+    ),
+    Case(
+        "chunked-prefill",
+        "prefill computes 64 tokens a step, prompts of 1,000: healthy",
+        CHUNKED,
+        (usual(load(24, 0.8, 1000)),),
+        "",
+        "",
+        slug="",
+    ),
+    Case(
+        "prefix-hit",
+        "each prompt comes twice, and the second time decode has it: healthy",
+        CHUNKED,
+        (usual(load(12, 1, seed=3)), usual(load(12, 1, seed=3))),
+        "",
+        "",
+        slug="",
+    ),
+    Case(
+        "healthy-wide",
+        "the control of slow-transport: 16 KiB of KV a token, over shared memory",
+        SHARED,
+        (usual(load(24, 1, 1000)),),
+        "",
+        "",
+        slug="",
+    ),
+    Case(
+        "slow-transport",
+        "the same over TCP on the loopback, in place of shared memory",
+        TCP,
+        (Phase((load(24, 1, 1000),)),),
+        "wire",
+        "link",
+        beside="healthy-wide",
+    ),
+)
+
+NOT_MADE: dict[str, str] = {
+    "expired-leases-not-reaped": "it is mended in the vLLM that the lab runs",
+    "too-many-descriptors": "scattered blocks post as fast as others here; it needs a delay put into the library",
+    "writer-starved-of-cpu": "it needs a thread that spins inside prefill's worker",
+    "transfer-contention": "it needs a link with a limited rate, which loopback is not",
+    "slowest-rank": "it needs decode on two ranks, for which two cores are too few",
+    "engine-restarted": "it needs an engine started anew in a pair that is up",
+    "prompt-list": "the lab's load sends one prompt a request",
+    "declined-return-read": "it needs a router that hands decode's blocks of one turn to the next",
+    "clock-skew": "it needs engines in time namespaces; tests shift recordings in its place",
+    "which-ttft": "it is how somebody reads a recording, and nothing that happens",
+    "misread-counters": "it is how somebody reads a recording, and nothing that happens",
+}
+"""Known incident -> why the lab does not make it."""
+
+
+def chosen(names: Sequence[str]) -> list[Case]:
+    """The cases of these names, each after the one that shows what is usual for it. InputError: there is none such."""
+    known = {case.name: case for case in CASES}
+    if list(names) == ["all"]:
+        return list(CASES)
+    for name in names:
+        if name in NOT_MADE:
+            raise InputError(f"{name} is not made here: {NOT_MADE[name]}")
+        if name not in known:
+            raise InputError(f"there is no case {name!r}; `kvscope lab incident` lists them")
+    wanted = dict.fromkeys(each for name in names for each in (known[name].beside, name) if each)
+    return [known[name] for name in wanted]
