@@ -1,28 +1,26 @@
-"""What the cases are told from: arrays by request and by engine, taken from splits and events in one pass."""
+"""What the cases are told from: arrays by request and by engine, taken from splits and what was kept of the events."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from kvscope.core.legs import within_bounds
 from kvscope.diagnosis.failures import Failures, gather_failures
+from kvscope.diagnosis.kept import NEVER, TEXT_KEY, Kept, kept_of
 from kvscope.diagnosis.load import Free, Steps, gather_free, gather_steps
-from kvscope.model.events import Events
+from kvscope.model.events import Events, Process
 from kvscope.model.graph import NODE, STAGE_INDEX
 from kvscope.model.splits import Splits
 from kvscope.model.stages import STAGES
-from kvscope.probe.vocabulary import LEG_CODE, MOMENT_CODE, REASON_CODE, UNKNOWN, VALUES
+from kvscope.probe.vocabulary import UNKNOWN, VALUES
 
 STAGE_NAMES: tuple[str, ...] = tuple(stage.name for stage in STAGES)
 NOT_TOLD, UNHEARD_OF = -1, -2
 CAUSES = (("registration_sent", "registration_received"), ("prepared", "notified"), ("P.computed", "notified"))
 """Moments of one engine that another's have to come after."""
-NEVER = np.iinfo(np.int64).max
-TEXT_KEY = 0xFFFF_FFFF_FFFF_FFFF
-_BLOCKS, _QUEUED = REASON_CODE["blocks"], MOMENT_CODE["queued"]
 
 
 @dataclass(frozen=True)
@@ -176,83 +174,85 @@ class Evidence:
 
 
 def gather_evidence(events: Events, splits: Splits) -> Evidence:
-    """One pass over each kind of event. `splits` were made from `events`."""
-    rows = within_bounds(events)[0]
-    engine = engine_numbers(events, splits)[rows["process"]] if len(rows) else np.empty(0, np.int64)
-    latest, first = np.full(len(splits.engines), UNKNOWN), np.full(len(splits.engines), NEVER)
-    known = engine >= 0
-    np.maximum.at(latest, engine[known], rows["t"][known])
-    np.minimum.at(first, engine[known], rows["t"][known])
-    told = rows[(rows["moment"] == MOMENT_CODE["held"]) & (rows["reason"] == _BLOCKS)]
+    """Of a recording at once. `splits` were made from `events`."""
+    return evidence_of(kept_of([events]), splits)
+
+
+def evidence_of(kept: Kept, splits: Splits) -> Evidence:
+    """From what was kept of the events that `splits` were made from."""
+    engine = engine_numbers(kept.processes, splits)
+    first, last = kept.reaches(engine, len(splits.engines))
     return Evidence(
         splits=splits,
-        free=gather_free(rows, engine, splits),
-        steps=gather_steps(rows, engine),
-        failures=gather_failures(rows, engine, splits),
-        held=np.isin(splits.request, told["request"]),
-        started=_started(events, rows),
-        first_seen=np.where(first == NEVER, UNKNOWN, first),
-        last_seen=latest,
-        first_contact=_first_contact(splits, _contacts(rows, engine)),
-        named=_named(rows, splits, events.texts),
+        free=gather_free(kept, engine, splits),
+        steps=gather_steps(kept, engine),
+        failures=gather_failures(kept, engine, splits),
+        held=np.isin(splits.request, kept.column("held", "request")),
+        started=_started(kept),
+        first_seen=first,
+        last_seen=last,
+        first_contact=_first_contact(splits, _contacts(kept, engine)),
+        named=_named(kept, splits),
         settings=_settings(splits),
     )
 
 
-def engine_numbers(events: Events, splits: Splits) -> np.ndarray:
+def engine_numbers(processes: Sequence[Process], splits: Splits) -> np.ndarray:
     """(processes,) index of each process's engine among the splits', -1 where it is none"""
     by_id = {engine.engine_id: at for at, engine in enumerate(splits.engines) if engine.engine_id}
     by_name = {engine.engine: at for at, engine in enumerate(splits.engines)}
-    return np.array([by_id.get(p.engine_id, by_name.get(p.engine, -1)) for p in events.processes], np.int64)
+    return np.array([by_id.get(p.engine_id, by_name.get(p.engine, -1)) for p in processes], np.int32)
 
 
-def _contacts(rows: np.ndarray, engine: np.ndarray) -> Contacts:
-    at = np.flatnonzero(rows["moment"] == MOMENT_CODE["handshake_begun"])
-    at = at[np.argsort(rows["t"][at], kind="stable")]
-    done = np.flatnonzero(rows["moment"] == MOMENT_CODE["handshake_ended"])
-    done = done[rows["values"][done, VALUES["handshake_ended"].index("rtt_ns")] != UNKNOWN]
-    ends = {(int(engine[row]), int(rows["values"][row, 0])): int(rows["t"][row]) for row in done.tolist()}
-    keys = zip(engine[at].tolist(), rows["values"][at, 0].tolist(), strict=True)
-    return Contacts(engine[at], rows["t"][at], np.array([ends.get(key, UNKNOWN) for key in keys], np.int64))
+def _contacts(kept: Kept, engine: np.ndarray) -> Contacts:
+    begun, done = kept.rare("handshake_begun"), kept.rare("handshake_ended")
+    done = done[done["values"][:, VALUES["handshake_ended"].index("rtt_ns")] != UNKNOWN]
+    whose = engine[begun["process"]]
+    ends = dict(zip(_ends(done, engine), done["t"].tolist(), strict=True))
+    keys = zip(whose.tolist(), begun["values"][:, 0].tolist(), strict=True)
+    return Contacts(whose, begun["t"], np.array([ends.get(key, UNKNOWN) for key in keys], np.int64))
+
+
+def _ends(done: np.ndarray, engine: np.ndarray) -> Iterator[tuple[int, int]]:
+    return zip(engine[done["process"]].tolist(), done["values"][:, 0].tolist(), strict=True)
 
 
 def _first_contact(splits: Splits, contacts: Contacts) -> np.ndarray:
     """(n,) bool. Where no handshake was seen the pair knew each other before the recording began."""
     found = np.zeros(len(splits), bool)
     end = np.where(splits.first_token == UNKNOWN, splits.last_moment[:, 2], splits.first_token)
-    for engine, begin in zip(contacts.engine.tolist(), contacts.begin.tolist(), strict=True):
+    for engine in np.unique(contacts.engine).tolist():
+        begins = contacts.begin[contacts.engine == engine]  # in order of time
         mine = (splits.prefill_engine == engine) | (splits.decode_engine == engine)
-        found |= mine & (splits.origin != UNKNOWN) & (splits.origin <= begin) & (begin <= end)
+        met = np.searchsorted(begins, end, "right") > np.searchsorted(begins, splits.origin)
+        found |= mine & (splits.origin != UNKNOWN) & met
     return found & (splits.prefill_engine >= 0) & (splits.decode_engine >= 0)
 
 
-def _named(rows: np.ndarray, splits: Splits, texts: dict[int, str]) -> np.ndarray:
+def _named(kept: Kept, splits: Splits) -> np.ndarray:
     """(n,) see `Evidence.named`"""
-    at = np.flatnonzero((rows["moment"] == _QUEUED) & (rows["leg"] == LEG_CODE["decode"]) & (rows["request"] != 0))
-    told = rows["values"][at, VALUES["queued"].index("peer_engine")]
-    at, told = at[told != UNKNOWN], told[told != UNKNOWN]
+    request, told = kept.column("told", "request"), kept.column("told", "engine")
     ids = {engine.engine_id or engine.engine: number for number, engine in enumerate(splits.engines)}
     names: dict[str, list[int]] = {}
     for number, engine in enumerate(splits.engines):
         names.setdefault(engine.engine, []).append(number)
     ids |= {name: numbers[-1] for name, numbers in names.items() if name and name not in ids}
-    found = np.full(len(splits), NOT_TOLD)
-    keys, first = np.unique(rows["request"][at], return_index=True)
+    order = np.lexsort((told, kept.column("told", "t"), request))
+    keys, first = np.unique(request[order], return_index=True)
+    if not len(keys):
+        return np.full(len(splits), NOT_TOLD)
     where = np.searchsorted(keys, splits.request)
     where[where == len(keys)] = 0
-    if len(keys):
-        meant = {key: ids.get(texts.get(key & TEXT_KEY, ""), UNHEARD_OF) for key in np.unique(told).tolist()}
-        engines = np.array([meant[key] for key in told[first].tolist()])
-        found = np.where(keys[where] == splits.request, engines[where], NOT_TOLD)
-    return found
+    meant, which = np.unique(told, return_inverse=True)
+    engines = np.array([ids.get(kept.texts.get(key & TEXT_KEY, ""), UNHEARD_OF) for key in meant.tolist()])
+    return np.where(keys[where] == splits.request, engines[which[order][first]][where], NOT_TOLD)
 
 
-def _started(events: Events, rows: np.ndarray) -> tuple[tuple[int, str], ...]:
+def _started(kept: Kept) -> tuple[tuple[int, str], ...]:
     found = {}
-    at = rows[rows["moment"] == MOMENT_CODE["started"]]
-    at = at[np.argsort(at["t"], kind="stable")]
-    for t, process in zip(at["t"].tolist(), at["process"].tolist(), strict=True):
-        told = events.processes[process]
+    rows = kept.rare("started")
+    for t, process in zip(rows["t"].tolist(), rows["process"].tolist(), strict=True):
+        told = kept.processes[process]
         version = told.started.get("version") or told.started.get("vllm") or ""
         found[f"{told.engine or told.started.get('name', 'a process')} {version}".strip()] = t
     return tuple(sorted((t, what) for what, t in found.items()))

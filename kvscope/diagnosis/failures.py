@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kvscope.diagnosis.kept import Kept
 from kvscope.model.graph import NODE
 from kvscope.model.splits import Splits
-from kvscope.probe.vocabulary import LEG_CODE, MOMENT_CODE, REASON_CODE, REASONS, UNKNOWN
+from kvscope.probe.vocabulary import LEG_CODE, REASON_CODE, REASONS, UNKNOWN
 
 
 @dataclass(frozen=True)
@@ -67,16 +68,14 @@ class Failures:
         return {REASONS[code]: int(n) for code, n in zip(codes.tolist(), counts, strict=True) if code < len(REASONS)}
 
 
-def gather_failures(rows: np.ndarray, engine: np.ndarray, splits: Splits) -> Failures:
-    """rows: dtype EVENT; engine: (rows,) index into the splits' engines"""
-    at = np.flatnonzero(rows["moment"] == MOMENT_CODE["failed"])
-    at = at[np.argsort(rows["t"][at], kind="stable")]
-    found = rows[at]
+def gather_failures(kept: Kept, engine: np.ndarray, splits: Splits) -> Failures:
+    """engine: (processes,) index into the splits' engines, -1 where it is none"""
+    found = kept.rare("failed")
     keys = found["request"]
     computed = splits.time[:, NODE["P.computed"]] != UNKNOWN
     known = np.isin(keys, splits.peer_request[computed]) | np.isin(keys, splits.request[computed])
     row = np.maximum(_rows(splits.request, keys), _rows(splits.peer_request, keys))
-    return Failures(found["t"], found["leg"], found["reason"], engine[at], keys, row, known & (keys != 0))
+    return Failures(found["t"], found["leg"], found["reason"], engine[found["process"]], keys, row, known & (keys != 0))
 
 
 def _rows(column: np.ndarray, keys: np.ndarray) -> np.ndarray:

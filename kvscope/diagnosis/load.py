@@ -6,11 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kvscope.diagnosis.kept import Kept
 from kvscope.model.splits import Splits
-from kvscope.probe.vocabulary import MOMENT_CODE, UNKNOWN, VALUES
-
-_BEGIN, _FOLDED = (VALUES["step"].index(name) for name in ("begin", "folded"))
-_RUNNING, _FREE = (VALUES["load"].index(name) for name in ("running", "free_blocks"))
+from kvscope.probe.vocabulary import UNKNOWN
 
 
 @dataclass(frozen=True)
@@ -80,23 +78,26 @@ def _spent(begins: np.ndarray, ns: np.ndarray, when: np.ndarray) -> np.ndarray:
     return np.where(at > 0, before[last] + inside, 0.0)
 
 
-def gather_steps(rows: np.ndarray, engine: np.ndarray) -> Steps:
-    """rows: dtype EVENT; engine: (rows,) index into the splits' engines"""
-    at = np.flatnonzero((rows["moment"] == MOMENT_CODE["step"]) & (engine >= 0))
-    begin, folded = rows["values"][at, _BEGIN], rows["values"][at, _FOLDED]
-    worked = (begin != UNKNOWN) & ((folded == UNKNOWN) | (folded == 0)) & (rows["t"][at] >= begin)
-    at, begin = at[worked], begin[worked]
-    order = np.lexsort((begin, engine[at]))
-    return Steps(engine[at][order], begin[order], (rows["t"][at] - begin)[order].astype(float))
+def gather_steps(kept: Kept, engine: np.ndarray) -> Steps:
+    """engine: (processes,) index into the splits' engines, -1 where it is none"""
+    whose = engine[kept.column("step", "process")]
+    begin, ns = kept.column("step", "begin"), kept.column("step", "ns")
+    order = np.lexsort((ns, begin, whose))
+    order = order[whose[order] >= 0]
+    return Steps(whose[order], begin[order], ns[order].astype(float))
 
 
-def gather_free(rows: np.ndarray, engine: np.ndarray, splits: Splits) -> Free:
-    """rows: dtype EVENT; engine: (rows,) index into the splits' engines"""
-    at = np.flatnonzero((rows["moment"] == MOMENT_CODE["load"]) & (engine >= 0))
-    at = at[np.lexsort((rows["t"][at], engine[at]))]
+def gather_free(kept: Kept, engine: np.ndarray, splits: Splits) -> Free:
+    """engine: (processes,) index into the splits' engines, -1 where it is none"""
+    whose, t = engine[kept.column("load", "process")], kept.column("load", "t")
+    free, running = kept.column("load", "free"), kept.column("load", "running")
+    order = np.lexsort((running, free, t, whose))
+    order = order[whose[order] >= 0]
+    whose, t, free, running = whose[order], t[order], free[order], running[order]
     blocks = [one.started.get("kv_blocks") for one in splits.engines]
     room = np.array([n if isinstance(n, int) and n > 0 else np.nan for n in blocks], float)
-    values = rows["values"][at]
-    free = np.where(values[:, _FREE] == UNKNOWN, np.nan, values[:, _FREE].astype(float))
-    running = np.where(values[:, _RUNNING] == UNKNOWN, np.nan, values[:, _RUNNING].astype(float))
-    return Free(engine[at], rows["t"][at], free / room[engine[at]], running)
+    return Free(whose, t, _known(free) / room[whose], _known(running))
+
+
+def _known(values: np.ndarray) -> np.ndarray:
+    return np.where(values == UNKNOWN, np.nan, values.astype(float))
