@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 HERE := tests/unit tests/contract tests/integration
-SOURCES := kvscope tests benchmarks docs/pictures
+SOURCES := kvscope tests benchmarks docs/pictures docs/incidents
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -57,8 +57,9 @@ bench: $(READY) ## what an event costs, what a request costs, how fast the analy
 demo: $(READY) ## a real prefill/decode pair on this machine, 60 requests, and where their time went
 	$(BIN)/kvscope lab run --connector push --dispatch early --requests 60 --rate 2 --input-tokens 1000
 
-pictures: $(READY) ## draw docs/pictures anew from the recordings there
+pictures: $(READY) ## draw docs/pictures anew from the recordings there, and write docs/incidents
 	$(BIN)/python docs/pictures/make.py
+	$(BIN)/python docs/incidents/make.py
 	$(BIN)/python -m docs.pictures.dashboards
 	$(BIN)/python -m docs.pictures.perfetto
 

@@ -69,7 +69,7 @@ TEXTS: dict[str, Text] = {
     ),
     "lease-expired-before-read": Text(
         "decode came after prefill's lease had ended: prefill had let the blocks go, and may have given them to others",
-        "lengthen kv_lease_duration, or shorten what lies between the legs",
+        "lengthen kv_lease_duration, or shorten what lies between the legs: the router's hold, decode's queue",
         "longer leases keep blocks of lost requests for longer",
         "no lease ends before its read",
     ),
@@ -159,7 +159,7 @@ TEXTS: dict[str, Text] = {
     ),
     "retry-same-id": Text(
         "a retry came under the id of an attempt that was over; prefill took the old registration and wrote there",
-        "give every attempt an id of its own",
+        "give every attempt an id of its own, in the client and in a router that tries again",
         "none",
         "no match of a request that is over",
     ),
@@ -171,7 +171,7 @@ TEXTS: dict[str, Text] = {
     ),
     "id-mismatch": Text(
         "the two legs of a request carry ids that do not go together, so that no half finds the other",
-        "send the same X-Request-Id on both legs, and remote_request_id as prefill returned it",
+        "have the router send one X-Request-Id on both legs, and remote_request_id as prefill returned it",
         "none",
         "no half is left unmatched",
     ),

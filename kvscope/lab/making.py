@@ -51,11 +51,11 @@ def make(
     for number, (options, group) in enumerate(grouped(cases)):
         with Pair(replace(options, python=python), folder / f"pair-{number}", progress) as pair:
             progress.phase("start the router")
-            stage = _Stage(pair, pair.router(), progress)
+            scene = Scene(pair, pair.router(), progress)
             if group[0].turn != FIRST:
-                stage.warm_up()
+                scene.warm_up()
             for case in group:
-                made(stage.play(case, folder / case.name))
+                made(scene.play(case, folder / case.name))
 
 
 def grouped(cases: Sequence[Case]) -> list[tuple[PairOptions, list[Case]]]:
@@ -69,7 +69,7 @@ def grouped(cases: Sequence[Case]) -> list[tuple[PairOptions, list[Case]]]:
     return [(options, sorted(group, key=lambda case: case.turn)) for options, group in found]
 
 
-class _Stage:
+class Scene:
     """A pair with its router, on which cases are played."""
 
     def __init__(self, pair: Pair, router: RouterProcess, progress: Progress) -> None:

@@ -87,13 +87,14 @@ def prefill_queue_behind_early_dispatch(view: View) -> Match | None:
     if over.sum() < RARE_LEAST.value and not (queue and reserved >= RESERVED.value and early.any()):
         return None
     waits = early & (view.timed | over)
+    claims = _with_run(view, *QUEUE)
     wait = now.between("P.queued", "P.scheduled")
     return Match(
         slug="prefill-queue-behind-early-dispatch",
         stage="prefill_queue",
         rows=waits,
-        excess=np.where(waits & view.timed, view.excess(*QUEUE), np.where(waits, view.waited, 0.0)),
-        claims=QUEUE,
+        excess=np.where(waits & view.timed, view.excess(*claims), np.where(waits, view.waited, 0.0)),
+        claims=claims,
         measured=(
             Measure("decode's deadline ran out before prefill's end", None, float(over.sum()), COUNT),
             view.stage(*QUEUE, name="prefill's queue"),
@@ -127,9 +128,7 @@ def prefill_saturated(view: View) -> Match | None:
     if wait < run or busy < BUSY.value or not _on_prefill(view, wait):
         return None
     rows = view.timed & (now.stage(*queue) > 0)
-    claims: tuple[str, ...] = (*queue, "prefill_gap")
-    if view.was is not None and 0 < view.grew("prefill_run") < view.grew(*queue):
-        claims = (*claims, "prefill_run")
+    claims = _with_run(view, *queue, "prefill_gap")
     return Match(
         slug="prefill-saturated",
         stage=max(queue, key=view.grew),
@@ -157,6 +156,12 @@ def prefill_saturated(view: View) -> Match | None:
         refuted=int((rows & (_busy(now) < MOST_OF.value) & (now.stage(*queue) > run)).sum()),
         detail=_skew(now),
     )
+
+
+def _with_run(view: View, *queue: str) -> tuple[str, ...]:
+    """What prompts wait in, and their run where that has grown, too: prompts that queue share steps."""
+    grown = view.was is not None and 0 < view.grew("prefill_run") < view.grew(*queue)
+    return (*queue, "prefill_run") if grown else queue
 
 
 def _on_prefill(view: View, wait: float) -> bool:

@@ -16,9 +16,10 @@ from kvscope.probe.vocabulary import UNKNOWN
 PLACES = {
     "handshake": ("handshake",),
     "first post": ("prepare", "submit", "read_handoff"),
-    "first notification": ("registration_send", "notice"),
+    "first notification": ("registration_send", "registration_flight", "notice"),
 }
-"""Where a first contact can take its time: three places, three answers."""
+"""Where a first contact can take its time: three places, three answers. The first registration is the first
+notification: sending it returns before the way to its peer is there, so that its flight pays for that."""
 CONTACT: tuple[str, ...] = tuple(name for stages in PLACES.values() for name in stages)
 HANDSHAKE_FAILED = ("handshake_setup_failed", "handshake_failed", "push_reg_handshake_failed")
 READ_FAILED = ("transfer_failed", "transfer_setup_failed", "transfer_exception", "notification_failed", "load_failed")
