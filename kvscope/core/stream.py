@@ -396,5 +396,4 @@ class Stream:
 
 def _texts_of(splits: Splits, texts: dict[int, str]) -> dict[int, str]:
     """Only what these rows name, so that a split kept does not keep every text."""
-    keys = np.concatenate((splits.request, splits.peer_request, splits.failure[:, 2].astype(np.uint64)))
-    return {key: texts[key] for key in np.unique(keys).tolist() if key in texts}
+    return {key: texts[key] for key in splits.named.tolist() if key in texts}

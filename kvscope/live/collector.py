@@ -25,7 +25,7 @@ from kvscope.live.trend import Trend
 from kvscope.model.errors import InputError
 from kvscope.model.events import Events, picked
 from kvscope.model.requests import State, Tally
-from kvscope.model.splits import Splits, concat
+from kvscope.model.splits import Splits
 from kvscope.probe.vocabulary import UNKNOWN
 
 STRIDE_NS = SECOND
@@ -64,9 +64,9 @@ class Collector:
     def _begin_anew(self) -> None:
         kept = 2 * self.settings.window_ns
         self._stream = Stream(Limits(sweep_ns=2 * SECOND))
-        self._history, self._scoped, self._trend = History(kept), Scoped(kept), Trend()
-        self._regime: Regime | None = None
         self._recent = self._stream.look()[1]
+        self._history, self._scoped, self._trend = History(self._recent, kept), Scoped(kept), Trend()
+        self._regime: Regime | None = None
         self._begun: int | None = None
         self._answered = self._last = UNKNOWN
         self._pace, self._counts, self._gaps = Pace(), Counts(kept), Gaps(kept)
@@ -97,8 +97,7 @@ class Collector:
         self._scoped.add(events, now)
         self._pace.add(len(events), now)
         self._counts.add(self._stream.tally, now)
-        recent = [*self._history.since(now - self.settings.window_ns), waiting]
-        self._recent = concat(recent, self._history.texts(waiting))
+        self._recent = self._history.window(now - self.settings.window_ns, waiting)
         self._regime = advanced(self._regime, self._recent, now)
         self._trend.add(self._recent, now)
 

@@ -18,6 +18,7 @@ from kvscope.analysis.overlap import Overlap, gather_overlap, late_by
 from kvscope.analysis.price import kv_blocks
 from kvscope.model.splits import Splits
 from kvscope.model.stages import Class
+from kvscope.probe.vocabulary import UNKNOWN
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,8 @@ MANNER = Span(1_250_000_000, 15_000_000_000, 6)
 """Each request shows how it was dispatched: a few are enough, and a change is seen at once."""
 CLASS = Span(10_000_000_000, 30_000_000_000, 24)
 """What leads is a matter of how long things took, which some slow requests would turn to and fro."""
+JUDGE_NS = 1_000_000_000
+"""Windows of ten seconds differ little from one look to the next: what leads is judged once in so long."""
 
 
 @dataclass(frozen=True)
@@ -53,14 +56,19 @@ MANNERS = (EARLY, AFTER, PULL, NO_HANDOFF)
 
 @dataclass(frozen=True)
 class Reading:
-    """What one window says."""
+    """One window of the requests seen."""
 
     begin: int
     end: int
-    requests: int
-    able: tuple[Class, ...]
-    """classes that may lead its slow half, greatest lower bound first"""
+    splits: Splits
+    rows: np.ndarray
+    """(n,) rows of `splits` in the window"""
     manner: Manner
+
+    @cached_property
+    def able(self) -> tuple[Class, ...]:
+        """Classes that may lead its slow half, greatest lower bound first."""
+        return _able(self.splits, self.rows)
 
 
 @dataclass(frozen=True)
@@ -87,6 +95,8 @@ class Regime:
     before: Before | None = None
     settled: bool = False
     """whether `cls` was judged over a window long enough"""
+    judged: int = UNKNOWN
+    """ns: when that was looked at last"""
 
 
 def advanced(regime: Regime | None, timed: Splits, now: int) -> Regime | None:
@@ -101,7 +111,9 @@ def advanced(regime: Regime | None, timed: Splits, now: int) -> Regime | None:
         return Regime(later.able[0], later.manner)
     if regime.manner != later.manner:
         return _other_manner(regime, seen, later)
-    return _other_class(regime, seen, now)
+    if now - regime.judged < JUDGE_NS:
+        return regime
+    return replace(_other_class(regime, seen, now), judged=now)
 
 
 def _other_manner(regime: Regime, seen: Seen, later: Reading) -> Regime:
@@ -157,7 +169,7 @@ class Seen:
             return None
         rows = self.order[first:last]
         begin = min(end - span.shortest_ns, int(self.times[first]))
-        return Reading(begin, end, len(rows), _able(self.splits, rows), manner_of(self.manners[rows]))
+        return Reading(begin, end, self.splits, rows, manner_of(self.manners[rows]))
 
     def boundary(self, begin: int, end: int, new: np.ndarray) -> int:
         """ns: the request between both from which on the new ones outnumber the others most; stragglers move it little.

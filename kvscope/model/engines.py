@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,3 +66,27 @@ def _names(engines: list[Process]) -> dict[str, int]:
     for index, engine in enumerate(engines):
         by_text.setdefault(engine.engine, index if alike[engine.engine] == 1 else NOT_TOLD)
     return by_text
+
+
+class Merged:
+    """Engines of several tables in one, told apart by name and id. Each keeps its place for good."""
+
+    def __init__(self) -> None:
+        self._index: dict[tuple[str, str, str], int] = {}
+        self._processes: list[Process] = []
+
+    @property
+    def processes(self) -> tuple[Process, ...]:
+        """All of them, as they were said to be first."""
+        return tuple(self._processes)
+
+    def places(self, table: Sequence[Process]) -> np.ndarray:
+        """(n,) i4 where each of these is."""
+        return np.array([self._place(process) for process in table], np.int32)
+
+    def _place(self, process: Process) -> int:
+        key = (process.engine, process.engine_id, process.host if not process.engine_id else "")
+        at = self._index.setdefault(key, len(self._processes))
+        if at == len(self._processes):
+            self._processes.append(process)
+        return at

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
+from kvscope.model.engines import Merged
 from kvscope.model.events import Process
 from kvscope.model.graph import ALL_NODES, STAGE_INDEX
 from kvscope.model.membership import among
@@ -135,6 +136,11 @@ class Splits:
         return [row for row, ids in enumerate(rows) if not keys.isdisjoint(ids)]
 
     @property
+    def named(self) -> np.ndarray:
+        """u8, each once: keys of all texts that the requests name."""
+        return np.unique(np.concatenate((self.request, self.peer_request, self.failure[:, 2].astype(np.uint64))))
+
+    @property
     def complete(self) -> np.ndarray:
         """(n,) bool"""
         return self.in_state(State.COMPLETE)
@@ -216,7 +222,8 @@ def concat(parts: Sequence[Splits], texts: dict[int, str] | None = None) -> Spli
 
     `texts`: all that they name, where it is at hand: laying those of thousands together costs as much as the rest.
     """
-    engines, maps = _merge_engines([part.engines for part in parts])
+    merged = Merged()
+    maps = [merged.places(part.engines) for part in parts]
     columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in COLUMNS}
     for name in ("prefill_engine", "decode_engine"):
         columns[name] = np.concatenate(
@@ -234,23 +241,7 @@ def concat(parts: Sequence[Splits], texts: dict[int, str] | None = None) -> Spli
             texts |= part.texts
     tally = sum((part.tally for part in parts), Tally())
     now = max(part.now for part in parts)
-    return Splits(carves=np.concatenate(carves), engines=engines, texts=texts, now=now, tally=tally, **columns)
-
-
-def _merge_engines(tables: list[tuple[Process, ...]]) -> tuple[tuple[Process, ...], list[np.ndarray]]:
-    index: dict[tuple[str, str, str], int] = {}
-    merged: list[Process] = []
-    maps = []
-    for table in tables:
-        where = []
-        for process in table:
-            key = (process.engine, process.engine_id, process.host if not process.engine_id else "")
-            if key not in index:
-                index[key] = len(merged)
-                merged.append(process)
-            where.append(index[key])
-        maps.append(np.array(where, np.int32))
-    return tuple(merged), maps
+    return Splits(carves=np.concatenate(carves), engines=merged.processes, texts=texts, now=now, tally=tally, **columns)
 
 
 def text_of(texts: dict[int, str], key: int) -> str:

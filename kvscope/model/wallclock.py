@@ -6,6 +6,8 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+import numpy as np
+
 from kvscope.model.events import Events
 from kvscope.probe.vocabulary import MOMENT_CODE, UNKNOWN, VALUES
 
@@ -55,7 +57,8 @@ class WallClock:
             if process.wall_ns is not None:
                 self._begun.setdefault(process.host, process.wall_ns)
         rows = events.rows
-        arrived = rows[(rows["moment"] == _ARRIVED) & (rows["values"][:, _WALL] != UNKNOWN)]
+        arrived = rows[np.flatnonzero(rows["moment"] == _ARRIVED)]
+        arrived = _first_of_each(arrived[arrived["values"][:, _WALL] != UNKNOWN])
         hosts = [process.host for process in events.processes]
         told = zip(
             arrived["process"].tolist(), arrived["t"].tolist(), arrived["values"][:, _WALL].tolist(), strict=True
@@ -80,6 +83,13 @@ class WallClock:
     def _at_begin(self, host: str) -> int | None:
         begun = self._begun.get(host)
         return _only(self._begun) if begun is None and not host else begun
+
+
+def _first_of_each(rows: np.ndarray) -> np.ndarray:
+    """Of rows (dtype EVENT), by time, the first of each process in each stretch of EVERY: no other would be kept."""
+    rows = rows[np.argsort(rows["t"], kind="stable")]
+    stretch = np.stack((rows["process"].astype(np.int64), rows["t"] // EVERY), axis=1)
+    return rows[np.sort(np.unique(stretch, axis=0, return_index=True)[1])]
 
 
 def _only(told: dict[str, _Told]) -> _Told | None:
