@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,9 +34,10 @@ def same(found: Splits, wanted: Splits) -> None:
 
 
 def frozen(splits: Splits) -> Splits:
-    return Splits(
-        **{name: np.copy(each) if isinstance(each, np.ndarray) else each for name, each in vars(splits).items()}
-    )
+    columns: dict[str, Any] = {
+        name: np.copy(each) if isinstance(each, np.ndarray) else each for name, each in vars(splits).items()
+    }
+    return Splits(**columns)
 
 
 @pytest.mark.parametrize("seed", range(12))
