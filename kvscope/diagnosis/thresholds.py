@@ -49,6 +49,10 @@ HANGING = Threshold(
     5e9, "ns of silence",
     "five seconds is how long a handshake waits for its peer: who is silent for longer is not waiting for one",
 )  # fmt: skip
+SILENT = Threshold(
+    1.5e9, "ns of silence",
+    "an engine that keeps blocks looks all the time and says so twice a second: three times that is no pause",
+)  # fmt: skip
 HANGING_USUAL = Threshold(5.0, "times the slowest TTFT", "a queue that is five times deeper than ever seen is a hang")
 RARE = Threshold(
     0.01, "of requests",

@@ -185,11 +185,11 @@ CASES: tuple[Case, ...] = (
     ),
     Case(
         "completion-noticed-late",
-        "decode decodes for 28 others meanwhile, so that it looks once in a long step",
+        "decode decodes for 24 others meanwhile, so that it looks once in a long step",
         PULL,
         (
-            usual(load(16, 1, 1000)),
-            Phase((load(28, 20, 100, 500, seed=1), load(14, 1, 1000, seed=2, delay_s=3.0))),
+            usual(load(16, 1, 1000), load(16, 1, 100)),
+            Phase((load(24, 4, 100, 500, seed=1), load(18, 1, 1000, seed=2, delay_s=8.0))),
         ),
         "poll_gap",
         "decode",

@@ -12,7 +12,7 @@ from pathlib import Path
 from time import monotonic_ns
 
 from kvscope.lab import client
-from kvscope.lab.case import FIRST, TRUTH, Blow, Case, Phase, Truth, truth_of, write_truth
+from kvscope.lab.case import AT_THE_END, FIRST, TRUTH, Blow, Case, Phase, Truth, truth_of, write_truth
 from kvscope.lab.client import ClientRecord
 from kvscope.lab.dispatch import Conduct
 from kvscope.lab.engine import Engine
@@ -41,21 +41,41 @@ class Made:
     lost: int
 
 
-def make(
-    cases: Sequence[Case], folder: Path, progress: Progress, made: Callable[[Made], None], python: Path | None = None
-) -> None:
+@dataclass(frozen=True)
+class MakeOptions:
+    """How cases are made."""
+
+    folder: Path
+    """Each gets one of its own in there."""
+    times: int = 1
+    """So often, those that need engines which have never met, or that leave none alive, once."""
+    python: Path | None = None
+    """An interpreter that has vLLM; None: the lab's own."""
+
+
+def make(cases: Sequence[Case], options: MakeOptions, progress: Progress, made: Callable[[Made], None]) -> None:
     """Make them; `made` is told of each. InputError: the folder holds earlier ones. LabError: no pair came up."""
+    folder = options.folder
+    if options.times < 1:
+        raise InputError(f"--times {options.times}: choose 1 or more")
     for case in cases:
         if (folder / case.name).exists():
             raise InputError(f"{folder / case.name} is there already; name another folder")
-    for number, (options, group) in enumerate(grouped(cases)):
-        with Pair(replace(options, python=python), folder / f"pair-{number}", progress) as pair:
+    for number, (engines, group) in enumerate(grouped(cases)):
+        with Pair(replace(engines, python=options.python), folder / f"pair-{number}", progress) as pair:
             progress.phase("start the router")
             scene = Scene(pair, pair.router(), progress)
             if group[0].turn != FIRST:
                 scene.warm_up()
-            for case in group:
-                made(scene.play(case, folder / case.name))
+            for case, name in _named(group, options.times):
+                made(scene.play(case, folder / name))
+
+
+def _named(group: Sequence[Case], times: int) -> Iterator[tuple[Case, str]]:
+    """Each case as often as it can be made, and the name of its folder."""
+    for case in group:
+        for time in range(1 if case.turn in (FIRST, AT_THE_END) else times):
+            yield case, case.name if time == 0 else f"{case.name}-{time + 1}"
 
 
 def grouped(cases: Sequence[Case]) -> list[tuple[PairOptions, list[Case]]]:

@@ -9,7 +9,7 @@ from kvscope.diagnosis.baseline import stratum
 from kvscope.diagnosis.evidence import Evidence
 from kvscope.diagnosis.figures import ms
 from kvscope.diagnosis.match import TIME, Match, Measure, RuledOut
-from kvscope.diagnosis.thresholds import FIRST_CONTACT, HANGING
+from kvscope.diagnosis.thresholds import FIRST_CONTACT, HANGING, SILENT
 from kvscope.diagnosis.view import View
 from kvscope.probe.vocabulary import UNKNOWN
 
@@ -79,8 +79,9 @@ def prefill_dies_at_handshake(view: View) -> Match | None:
     splits = now.splits
     shaken = now.failures.of(splits, *HANDSHAKE_FAILED, leg="decode")
     silent = prefill_silent(now)
-    read = now.failures.of(splits, *READ_FAILED, leg="decode") & ~now.pushed & silent
     waits = view.hung & now.has("registration_sent") & ~now.has("registration_received") & now.has("staged") & silent
+    silent |= prefill_gone(now)
+    read = now.failures.of(splits, *READ_FAILED, leg="decode") & ~now.pushed & silent
     rows = (shaken & (silent | (splits.prefill_engine < 0))) | read | waits
     if not rows.any():
         return None
@@ -111,6 +112,17 @@ def prefill_dies_at_handshake(view: View) -> Match | None:
         detail=f"the load failure policy is {policy}"
         + ("; in push it does not help: the receive stays pending" if waits.any() else ""),
     )
+
+
+def prefill_gone(now: Evidence) -> np.ndarray:
+    """(n,) bool: the prefill engine keeps blocks for the request, and was not heard of again up to the end.
+
+    A read from one that is gone fails at once, so that little time has passed when decode gives up.
+    """
+    engine = now.splits.prefill_engine
+    heard = np.append(now.last_seen, UNKNOWN)[np.where(engine >= 0, engine, -1)]
+    kept = now.has("P.computed") & ~now.has("P.released")
+    return np.asarray((heard != UNKNOWN) & kept & (now.splits.now - heard > SILENT.value))
 
 
 def prefill_silent(now: Evidence) -> np.ndarray:

@@ -100,10 +100,12 @@ def _mismatch_in_pull(view: View) -> Match | None:
     failures = now.failures
     stranger = (failures.reason == REASON_CODE["unrecognized_notification"]) & ~failures.known
     unknown = np.unique(failures.request[stranger & (failures.request != 0)])
-    if len(unknown) < RARE_LEAST.value:
-        return None
     computed = now.has("P.computed")
     kept = failures.of(now.splits, "lease_expired", leg="prefill") | (computed & ~now.has("P.released"))
+    # A router that names one stranger each time is told of once; blocks that were read and kept tell how often.
+    unthanked = kept & ~now.pushed & now.has("transferred")
+    if not len(unknown) or max(len(unknown), int(unthanked.sum())) < RARE_LEAST.value:
+        return None
     rows = computed & ~now.pushed & kept
     read = ~now.pushed & now.has("posted")
     rows |= np.isin(now.splits.peer_request, unknown)

@@ -12,7 +12,7 @@ from kvscope.lab.case import Case, read_truth, truth_of, write_truth
 from kvscope.lab.cases import CASES, NOT_MADE, PULL, PUSH, chosen
 from kvscope.lab.dispatch import Conduct
 from kvscope.lab.load import plan
-from kvscope.lab.making import grouped, make
+from kvscope.lab.making import MakeOptions, grouped, make
 from kvscope.lab.progress import Silent
 from kvscope.model.errors import InputError
 
@@ -74,7 +74,9 @@ def test_earlier_ones_are_not_written_over(tmp_path: Path) -> None:
     case = BY_NAME["late-registration"]
     (tmp_path / case.name).mkdir()
     with pytest.raises(InputError, match="name another folder"):
-        make([case], tmp_path, Silent(), print)
+        make([case], MakeOptions(tmp_path), Silent(), print)
+    with pytest.raises(InputError, match="--times 0"):
+        make([case], MakeOptions(tmp_path / "new", times=0), Silent(), print)
 
 
 def test_a_truth_is_read_as_it_was_written(tmp_path: Path) -> None:
