@@ -104,7 +104,14 @@ def compare(evidence: Evidence, judged: Window, usual: Window | Evidence | None)
         return Comparison(evidence, None)
     at, up = change
     late = evidence.when >= at
-    return Comparison(evidence.select(late if up else ~late), _enough(evidence.select(~late if up else late)))
+    now, was = evidence.select(late if up else ~late), evidence.select(~late if up else late)
+    # A change of what is asked for leaves nothing on the other side to compare with.
+    return Comparison(now, was) if _alike(now, was) >= FEWEST.value else Comparison(evidence, None)
+
+
+def _alike(now: Evidence, was: Evidence) -> int:
+    """How many of the usual requests have prompts of about the lengths that are judged."""
+    return int(np.isin(stratum(was.timed.prompt), stratum(now.timed.prompt)).sum())
 
 
 def _enough(evidence: Evidence) -> Evidence | None:

@@ -12,8 +12,8 @@ from kvscope.model.errors import InputError
 
 LEASE_S, DEADLINE_S = 12, 10
 PUSH = PairOptions("push", lease_s=LEASE_S, extra_config={"push_registration_timeout": DEADLINE_S})
-TIGHT = PairOptions("push", lease_s=LEASE_S, decode_blocks=22)
-"""Decode holds two prompts of 1,000 tokens, prefill as many as it likes."""
+TIGHT = PairOptions("push", model=ModelSpec(positions=2560), lease_s=LEASE_S, decode_blocks=22)
+"""Decode holds two prompts of 1,000 tokens (a block has 128), prefill as many as it likes."""
 CHUNKED = PairOptions("push", vllm_args=("--max-num-batched-tokens", "64", "--enable-prefix-caching"))
 PULL = PairOptions("pull", lease_s=LEASE_S)
 WIDE = ModelSpec(kv_heads=4, head_size=128)
@@ -37,6 +37,12 @@ def alternating(requests: int, rate: float, *lengths: int, bunch: int = 1) -> Lo
     """Prompts of these lengths in turn."""
     texts = tuple(prompt(lengths[number % len(lengths)], f"{bunch} {number}") for number in range(requests))
     return load(requests, rate, prompts=texts, bunch=bunch)
+
+
+def twice(requests: int, rate: float, tokens: int) -> LoadOptions:
+    """Each prompt comes again right after itself."""
+    texts = tuple(prompt(tokens, f"twice {number // 2}") for number in range(requests))
+    return load(requests, rate, prompts=texts)
 
 
 RETRIED = tuple(f"retried-{number}" for number in range(4))
@@ -153,7 +159,7 @@ CASES: tuple[Case, ...] = (
         (
             usual(load(10, 1, 1000)),
             Phase(
-                (load(1, 1, 1000, 1600), load(3, 2, 1000, seed=1, timeout_s=35.0, delay_s=2.0)),
+                (load(1, 1, 1000, 1500), load(3, 2, 1000, seed=1, timeout_s=35.0, delay_s=2.0)),
             ),
         ),
         "decode_admission",
@@ -237,16 +243,16 @@ CASES: tuple[Case, ...] = (
         "chunked-prefill",
         "prefill computes 64 tokens a step, prompts of 1,000: healthy",
         CHUNKED,
-        (usual(load(24, 0.8, 1000)),),
+        (usual(load(12, 0.35, 1000)),),
         "",
         "",
         slug="",
     ),
     Case(
         "prefix-hit",
-        "each prompt comes twice, and the second time decode has it: healthy",
+        "each prompt comes twice, and the second time both engines have it: healthy",
         CHUNKED,
-        (usual(load(12, 1, seed=3)), usual(load(12, 1, seed=3))),
+        (usual(twice(20, 0.6, 300)),),
         "",
         "",
         slug="",

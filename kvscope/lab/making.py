@@ -65,9 +65,9 @@ def make(cases: Sequence[Case], options: MakeOptions, progress: Progress, made: 
         with Pair(replace(engines, python=options.python), folder / f"pair-{number}", progress) as pair:
             progress.phase("start the router")
             scene = Scene(pair, pair.router(), progress)
-            if group[0].turn != FIRST:
-                scene.warm_up()
             for case, name in _named(group, options.times):
+                if case.turn != FIRST:
+                    scene.warm_up()
                 made(scene.play(case, folder / name))
 
 
@@ -93,10 +93,13 @@ class Scene:
     """A pair with its router, on which cases are played."""
 
     def __init__(self, pair: Pair, router: RouterProcess, progress: Progress) -> None:
-        self._pair, self._router, self._progress = pair, router, progress
+        self._pair, self._router, self._progress, self._met = pair, router, progress, False
 
     def warm_up(self) -> None:
-        """Let the engines meet."""
+        """Let the engines meet, if they have not."""
+        if self._met:
+            return
+        self._met = True
         self._progress.phase(f"warm up with {count(WARM_UP.requests, 'request')}")
         run_loads((WARM_UP,), self._router.url)
 

@@ -25,7 +25,9 @@ def test_a_router_that_waits_is_told_from_what_was_usual(
     push_pair: Rig, push_router: RouterProcess, tmp_path: Path
 ) -> None:
     case = next(case for case in CASES if case.name == "late-registration")
-    made = Scene(push_pair, push_router, Plain()).play(case, tmp_path / case.name)
+    scene = Scene(push_pair, push_router, Plain())
+    scene.warm_up()
+    made = scene.play(case, tmp_path / case.name)
     assert made.lost == 0
     assert read_truth(made.folder / "truth.json") == made.truth
     records = client.read(made.folder / "client.jsonl")

@@ -39,6 +39,8 @@ def test_a_case_can_be(case: Case) -> None:
         for load in phase.loads:
             assert max(len(each.prompt) for each in plan(load)) + load.output_tokens <= case.pair.model.positions
             assert load.warm_up == 0
+    blocks = case.pair.decode_blocks
+    assert blocks is None or 128 * blocks >= case.pair.model.positions, "vLLM wants room for one request of any length"
     assert bool(case.expected) == bool(case.stage) == bool(case.culprit)
     assert not case.expected or case.expected in TEXTS
     assert any(phase.faulty for phase in case.phases) or not case.expected
