@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kvscope.cli.sources_arguments import add_sources, named, open_named
+from kvscope.cli.progress import Progress
+from kvscope.cli.sources_arguments import add_sources, named, run_dir_of
 from kvscope.cli.terminal import add_looks, console_for, page_for, show
 from kvscope.model.errors import InputError
 
@@ -13,7 +16,6 @@ if TYPE_CHECKING:
     from kvscope.diagnosis.evidence import Evidence
     from kvscope.diagnosis.finding import Diagnosis
     from kvscope.diagnosis.windows import Scale, Window
-    from kvscope.model.events import Events
 
 HELP = "what went wrong, since when, for whom, and what it is told from"
 
@@ -43,15 +45,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Read, compare, put the cases to it, tell."""
-    from kvscope.core.critical_path import split
-    from kvscope.diagnosis.evidence import gather_evidence
-
+    """Go through it, compare, put the cases to it, tell."""
     if args.paste and args.json:
         raise InputError("--paste and --json: choose one")
-    events = open_named(args).events
-    whole = gather_evidence(events, split(events))
-    scale = _scale(events, whole)
+    whole = _gathered(args.files, run_dir_of(args))
+    scale = _scale(whole)
     found = _diagnosis(args, whole, scale, _judged(args, scale))
     if args.json:
         from kvscope.diagnosis.document import diagnosis_document
@@ -74,18 +72,24 @@ def _diagnosis(args: argparse.Namespace, whole: Evidence, scale: Scale, judged: 
     return diagnose(whole, comparison, usual_from, objectives, scale.wall, scale.first)
 
 
-def _scale(events: Events, whole: Evidence) -> Scale:
+def _gathered(files: Sequence[Path | str], run_dir: Path | str | None) -> Evidence:
+    from kvscope.diagnosis.gathering import gather
+    from kvscope.sources.whole import open_whole
+
+    past = open_whole(files, run_dir, Progress("reading"))
+    try:
+        return gather(past, Progress("looking through it"))
+    finally:
+        past.close()
+
+
+def _scale(whole: Evidence) -> Scale:
     """Where times are counted from, and the time of day there."""
     from kvscope.diagnosis.windows import Scale
-    from kvscope.model.wallclock import WallClock
 
     if not len(whole):
         raise InputError("there is no request in it to judge; record while requests are served (`kvscope record`)")
-    first = int(whole.when.min())
-    clock = WallClock()
-    clock.take(events)
-    offsets = [clock.offset(process.host, first) for process in events.processes]
-    return Scale(first, next((offset for offset in offsets if offset is not None), None))
+    return Scale(whole.first, whole.wall)
 
 
 def _judged(args: argparse.Namespace, scale: Scale) -> Window:
@@ -105,17 +109,13 @@ def _judged(args: argparse.Namespace, scale: Scale) -> Window:
 
 
 def _usual(args: argparse.Namespace, scale: Scale, judged: Window) -> tuple[Window | Evidence | None, str]:
-    from kvscope.core.critical_path import split
-    from kvscope.diagnosis.evidence import gather_evidence
     from kvscope.diagnosis.windows import window_of
-    from kvscope.sources import open_sources
 
     if args.baseline is None:
         return None, "before that" if not judged.open else "the other side of the change"
     if ".." in args.baseline and "/" not in args.baseline:
         return window_of(args.baseline, scale, "--baseline"), f"from {args.baseline}"
-    events = open_sources([args.baseline]).events
-    return gather_evidence(events, split(events)), args.baseline
+    return _gathered([args.baseline], None), args.baseline
 
 
 def _tell(args: argparse.Namespace, found: Diagnosis) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 from kvscope.cli.durations import seconds
 from kvscope.cli.endings import ended_by_signals
 from kvscope.cli.outcome import OK, say
+from kvscope.cli.progress import Progress
 from kvscope.cli.sources_arguments import named
 from kvscope.model.counting import count
 from kvscope.model.errors import InputError
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 HELP = "write a recording in a format that other tools open"
 
-EVERY_S = 1.0
-"""Between two lines of progress."""
 SECOND = 1_000_000_000
 NOT_ALL = 1
 """The exit code where a collector took spans and threw some of them away."""
@@ -74,12 +72,12 @@ def run(args: argparse.Namespace) -> int:
     if not wanted:
         raise InputError("no format was named; `kvscope export --help` lists them")
     made: list[Sink] = []
-    past = side_by_side(open_past(args.files, _Progress("reading")))
+    past = side_by_side(open_past(args.files, Progress("reading")))
     try:
         begin = past.begin + round((args.begin or 0) * SECOND) if args.begin is not None else None
         end = past.begin + round(args.end * SECOND) if args.end is not None else None
         _checked(args, past.begin, past.end)
-        parts = _Parts(passage(past, begin, end, _Progress("writing")))
+        parts = _Parts(passage(past, begin, end, Progress("writing")))
         with ended_by_signals():
             sentences = export(iter(parts), _kept(wanted, made))
         for sentence in sentences:
@@ -171,18 +169,6 @@ class _Parts:
         for part in self._parts:
             self.impossible += part.events.impossible
             yield part
-
-
-class _Progress:
-    """Says how far it is, now and then, where a person waits."""
-
-    def __init__(self, what: str) -> None:
-        self._what, self._next = what, time.monotonic() + EVERY_S
-
-    def __call__(self, share: float) -> None:
-        if time.monotonic() >= self._next:
-            self._next = time.monotonic() + EVERY_S
-            say(f"{self._what}: {share:.0%}")
 
 
 def path(text: str) -> Path:

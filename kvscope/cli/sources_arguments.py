@@ -51,5 +51,10 @@ def add_run_dir(parser: argparse.ArgumentParser) -> None:
 
 def open_named(args: argparse.Namespace) -> Opened:
     """What the arguments name; if nothing, this host's live rings. InputError: not there, or unreadable."""
-    run_dir = args.run_dir or (None if args.files else default_run_dir())
-    return open_sources(args.files, run_dir)
+    return open_sources(args.files, run_dir_of(args))
+
+
+def run_dir_of(args: argparse.Namespace) -> Path | str | None:
+    """Where live rings are to be read, if any are."""
+    given: Path | str | None = args.run_dir
+    return given or (None if args.files else default_run_dir())

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from kvscope.diagnosis.failures import Failures, gather_failures
-from kvscope.diagnosis.kept import NEVER, TEXT_KEY, Kept, kept_of
+from kvscope.diagnosis.kept import NEVER, TEXT_KEY, Kept, kept_of, slim
 from kvscope.diagnosis.load import Free, Steps, gather_free, gather_steps
 from kvscope.model.events import Events, Process
 from kvscope.model.graph import NODE, STAGE_INDEX
@@ -55,6 +55,10 @@ class Evidence:
     """(n,) index of the prefill engine that decode was told of, -1 nobody told, -2 one that nothing is known of"""
     settings: dict[str, object]
     """of the engines, where they agree"""
+    first: int
+    """ns at which the first of all requests began; 0 without any"""
+    wall: int | None
+    """what to add to that to get ns since 1970; None: nobody told"""
 
     def __len__(self) -> int:
         return len(self.splits)
@@ -108,8 +112,7 @@ class Evidence:
     @cached_property
     def when(self) -> np.ndarray:
         """(n,) ns at which a request began, its latest moment where that is not known"""
-        origin = self.splits.origin
-        return np.where(origin == UNKNOWN, self.splits.last_moment[:, 2], origin)
+        return _when(self.splits)
 
     @cached_property
     def late_registration(self) -> np.ndarray:
@@ -175,13 +178,14 @@ class Evidence:
 
 def gather_evidence(events: Events, splits: Splits) -> Evidence:
     """Of a recording at once. `splits` were made from `events`."""
-    return evidence_of(kept_of([events]), splits)
+    return evidence_of(kept_of([events]), slim(splits))
 
 
 def evidence_of(kept: Kept, splits: Splits) -> Evidence:
     """From what was kept of the events that `splits` were made from."""
     engine = engine_numbers(kept.processes, splits)
     first, last = kept.reaches(engine, len(splits.engines))
+    begun = int(_when(splits).min()) if len(splits) else 0
     return Evidence(
         splits=splits,
         free=gather_free(kept, engine, splits),
@@ -194,7 +198,14 @@ def evidence_of(kept: Kept, splits: Splits) -> Evidence:
         first_contact=_first_contact(splits, _contacts(kept, engine)),
         named=_named(kept, splits),
         settings=_settings(splits),
+        first=begun,
+        wall=kept.offset(begun),
     )
+
+
+def _when(splits: Splits) -> np.ndarray:
+    """(n,) see `Evidence.when`"""
+    return np.where(splits.origin == UNKNOWN, splits.last_moment[:, 2], splits.origin)
 
 
 def engine_numbers(processes: Sequence[Process], splits: Splits) -> np.ndarray:

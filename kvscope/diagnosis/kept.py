@@ -8,17 +8,22 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from kvscope.core.legs import within_bounds
 from kvscope.model.events import EVENT, Events, Process, picked, stacked
 from kvscope.model.membership import among
+from kvscope.model.splits import CARVE, Splits
 from kvscope.model.wallclock import WallClock
 from kvscope.probe.vocabulary import LEG_CODE, MOMENT_CODE, REASON_CODE, UNKNOWN, VALUES
 
 TEXT_KEY = 0xFFFF_FFFF_FFFF_FFFF
 NEVER = np.iinfo(np.int64).max
+NOT_ASKED = ("step", "thread", "slack")
+"""Columns of Splits."""
 _STEP, _LOAD, _HELD, _QUEUED, _STARTED, _FAILED, _BEGUN, _ENDED = (
     MOMENT_CODE[name]
     for name in ("step", "load", "held", "queued", "started", "failed", "handshake_begun", "handshake_ended")
@@ -108,6 +113,11 @@ class Kept:
         keys = [rows["values"][:, 0], *(rows[name] for name in ("reason", "leg", "request", "process", "t"))]
         return picked(rows, np.lexsort(keys))
 
+    def offset(self, t: int) -> int | None:
+        """What to add to t (ns) of the first host that tells it to get ns since 1970; None: none does."""
+        offsets = (self.clock.offset(process.host, t) for process in self.processes)
+        return next((offset for offset in offsets if offset is not None), None)
+
     def reaches(self, engine: np.ndarray, engines: int) -> tuple[np.ndarray, np.ndarray]:
         """(engines,) ns of each one's first and latest event, UNKNOWN where there is none. engine: (processes,)"""
         latest, first = np.full(engines, UNKNOWN), np.full(engines, NEVER)
@@ -123,3 +133,9 @@ def kept_of(pieces: Sequence[Events]) -> Kept:
     for events in pieces:
         kept.take(events)
     return kept
+
+
+def slim(splits: Splits) -> Splits:
+    """Without the columns that no case asks for: half of what a request takes."""
+    left: dict[str, Any] = dict.fromkeys(NOT_ASKED, np.empty((len(splits), 0)))
+    return replace(splits, carves=np.empty(0, CARVE), walks=splits.walks[:, :1].copy(), **left)

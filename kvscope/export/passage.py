@@ -56,14 +56,15 @@ def passage(
     end: int | None = None,
     told: Callable[[float], None] = lambda share: None,
     limits: Limits | None = None,
+    stream: Stream | None = None,
 ) -> Iterator[Part]:
     """Events of [begin, end] (ns on the axis of `past`; None: all) and their requests; `told` hears how far: 0 to 1.
 
-    Requests are split from the events of the stretch alone.
+    Requests are split from the events of the stretch alone, by `stream`: a new one within `limits` if none is given.
     """
     past = side_by_side(past)
     limits = limits or Limits()
-    stream, found = Stream(limits), np.zeros(len(past.processes), np.int64)
+    stream, found = stream or Stream(limits), np.zeros(len(past.processes), np.int64)
     needed = Needed(past.processes, limits.history_ns)
     at, last = EVER if begin is None else begin - 1, past.end if end is None else min(end, past.end)
     first = past.begin if begin is None else begin
@@ -79,8 +80,9 @@ def passage(
         told(min(1.0, max(0.0, (at - first) / max(1, last - first))))
     all_of_it = begin is None and end is None
     processes, notes = past.settled(found) if all_of_it else (past.processes, past.notes)
-    over = tuple(stream.close())
-    yield Part(Events(np.empty(0, EVENT), processes, {}, past.impossible), over, notes, stream.tally.evicted)
+    rest = Events(np.empty(0, EVENT), processes, {}, past.impossible)
+    over = (*stream.feed(rest), *stream.close())
+    yield Part(rest, over, notes, stream.tally.evicted)
 
 
 def export(parts: Iterator[Part], sinks: Iterable[Sink]) -> list[str]:
