@@ -15,7 +15,6 @@ from kvscope.cli import main
 from kvscope.lab.case import TRUTH, Truth, read_truth, truth_of, write_truth
 from kvscope.lab.cases import CASES
 from kvscope.lab.making import RECORDING
-from kvscope.model.counting import count
 from kvscope.sources import open_sources
 
 HERE = Path(__file__).parent
@@ -79,7 +78,7 @@ def page(name: str) -> str:
         name=name,
         Done=truth.done[0].upper() + truth.done[1:],
         truth=told(truth),
-        times=count(len(recordings), "time"),
+        times="once" if len(recordings) == 1 else f"{len(recordings)} times",
         words=words,
         first=recordings[0].name,
         paste=said("diagnose", *paths, "--paste").rstrip(),
