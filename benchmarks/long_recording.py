@@ -21,10 +21,12 @@ import numpy as np
 
 from kvscope.probe.recording import ProcessPart, RecordsPart, TextsPart, Writer, parts
 from kvscope.probe.texts import encoded
+from kvscope.probe.vocabulary import MOMENT_CODE
 from kvscope.sources.records import RECORD, Rows, low64
 
 PICTURE = Path(__file__).parents[1] / "docs" / "pictures" / "push-early.kvs"
 SECOND = 1_000_000_000
+MEETINGS = [MOMENT_CODE[name] for name in ("handshake_begun", "handshake_ended")]
 DRAWN = re.compile(r"(?<![0-9a-f])[0-9a-f]{32}(?![0-9a-f])|(?<=-)[0-9a-f]{8}$")
 """What is drawn anew in the id of each request; engines' ids hold no such thing."""
 
@@ -100,6 +102,8 @@ def _named(texts: list[str], salt: int) -> list[tuple[bytes, str]]:
 
 
 def _laid(rows: Rows, picture: Picture, lap: int, keys: list[np.ndarray]) -> Rows:
+    if lap:  # engines meet once
+        rows = rows[~np.isin(rows["moment"], MEETINGS)]
     laid = np.tile(rows, (len(keys), 1))
     for copy, mine in enumerate(keys):
         laid[copy]["t"] += lap * picture.span + copy * picture.span // (7 * len(keys))
@@ -111,7 +115,7 @@ def _laid(rows: Rows, picture: Picture, lap: int, keys: list[np.ndarray]) -> Row
 
 
 def _by_second(laid: dict[tuple[int, int], Rows]) -> Iterator[tuple[tuple[int, int], Rows]]:
-    pieces = {key: dict(_seconds(rows)) for key, rows in laid.items()}
+    pieces = {key: dict(_seconds(rows)) for key, rows in laid.items() if len(rows)}
     for second in sorted({second for each in pieces.values() for second in each}):
         yield from ((key, each[second]) for key, each in pieces.items() if second in each)
 

@@ -82,12 +82,19 @@ def _of_handshakes(columns: Columns, walk: Walk, number: int, to: str, meetings:
     keys = _meeting(meetings.engine, meetings.peer if told else 0)
     order = np.argsort(keys, kind="stable")
     rows = np.flatnonzero(walk.begin[node] != UNKNOWN)
+    rows = rows[_meanwhile(meetings, walk.begin[node, rows], walk.end[node, rows])]
     row, at = _matches(_meeting(engines[here], peer)[rows], keys[order])
     row, at = rows[row], order[at]
     begin = np.maximum(walk.begin[node, row], meetings.begin[at])
     end = np.minimum(walk.end[node, row], meetings.end[at])
     some = begin < end
     return _pieces(row[some], number, node, _HANDSHAKE, begin[some], end[some])
+
+
+def _meanwhile(meetings: Handshakes, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """(n,) bool: something was under way in [begin, end), of whomever. Nearly always nothing was."""
+    begun = np.searchsorted(np.sort(meetings.begin), end)
+    return np.asarray(begun > np.searchsorted(np.sort(meetings.end), begin, "right"))
 
 
 def _meeting(engine: np.ndarray, peer: np.ndarray | int) -> np.ndarray:
