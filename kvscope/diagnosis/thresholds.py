@@ -28,6 +28,9 @@ GROWN = Threshold(
     0.10, "of the usual TTFT",
     "a tenth is what all coordination may take; what is smaller wakes nobody",
 )  # fmt: skip
+DOUBLED = Threshold(
+    1.0, "of the usual TTFT", "a wait as long as all of it was, and of which the engine says why, needs no mean"
+)
 GROWN_LEAST = Threshold(5 * MS, "ns", "stages end at the boundaries of steps, which lie some ms apart on every engine")
 EXPLAINS = Threshold(
     0.10, "of the excess TTFT",

@@ -11,7 +11,17 @@ from kvscope.diagnosis import lookalikes as look
 from kvscope.diagnosis.cases.dispatch import PIECES, lateness
 from kvscope.diagnosis.evidence import Evidence
 from kvscope.diagnosis.match import COUNT, SHARE, Match, Measure, RuledOut
-from kvscope.diagnosis.thresholds import BUSY, FEWEST, LATE, LATE_LEAST, MOST_OF, NEAR_FULL, RARE_LEAST, RESERVED
+from kvscope.diagnosis.thresholds import (
+    BUSY,
+    DOUBLED,
+    FEWEST,
+    LATE,
+    LATE_LEAST,
+    MOST_OF,
+    NEAR_FULL,
+    RARE_LEAST,
+    RESERVED,
+)
 from kvscope.diagnosis.view import View
 from kvscope.model.requests import State
 from kvscope.probe.vocabulary import UNKNOWN
@@ -22,13 +32,17 @@ QUEUE = ("intake", "prefill_queue", "prefill_gap")
 def decode_out_of_blocks(view: View) -> Match | None:
     """Requests wait on decode, before they register or read, because its blocks are taken by others that run."""
     now = view.now
-    waits = view.timed & now.held & (view.excess("decode_admission") > 0)
+    waits = view.timed & (now.held | _behind_held(now)) & (view.excess("decode_admission") > 0)
     waiting = now.splits.in_state(State.UNFINISHED) & now.held & ~now.has("D.reserved") & now.has("D.queued")
     waiting &= view.waited > view.patience
     was, mean = view.both(lambda one: one.stage("decode_admission"))
     grown = mean - (was or 0.0)
-    enough = grown >= max(LATE_LEAST.value, LATE.value * view.comparison.usual_ttft) and waits.sum() >= RARE_LEAST.value
-    if view.was is not None and len(now.timed) >= FEWEST.value:
+    enough = (
+        grown >= max(LATE_LEAST.value, LATE.value * view.comparison.usual_ttft)
+        and (waits & now.held).sum() >= RARE_LEAST.value
+    )
+    # Where a line builds up, neighbours are alike and no mean is sure; decode's own word is, where it is that long.
+    if view.was is not None and len(now.timed) >= FEWEST.value and grown < DOUBLED.value * view.comparison.usual_ttft:
         enough = enough and view.stands_out("decode_admission")
     if not enough and waiting.sum() < RARE_LEAST.value:
         return None
@@ -64,6 +78,23 @@ def decode_out_of_blocks(view: View) -> Match | None:
         refuted_by="a request held for want of blocks with a tenth of them free",
         refuted=int((free > max(NEAR_FULL.value, _needed(now))).sum()),
     )  # fmt: skip
+
+
+def _behind_held(now: Evidence) -> np.ndarray:
+    """(n,) bool: queued on decode while the first in line there was held, which decode says of that one alone"""
+    queued, held, reserved = now.t("D.queued"), now.t("D.held"), now.t("D.reserved")
+    found = np.zeros(len(now), bool)
+    whole = (queued != UNKNOWN) & (reserved != UNKNOWN)
+    for engine in np.unique(now.splits.decode_engine[now.held & whole]).tolist():
+        mine = whole & (now.splits.decode_engine == engine)
+        first = np.flatnonzero(mine & now.held & (held != UNKNOWN))
+        first = first[np.argsort(held[first], kind="stable")]
+        rows = np.flatnonzero(mine)
+        at = np.searchsorted(held[first], reserved[rows]) - 1
+        until = np.maximum.accumulate(reserved[first]) if len(first) else np.empty(0, np.int64)
+        rows, at = rows[at >= 0], at[at >= 0]
+        found[rows] = until[at] > queued[rows]
+    return found
 
 
 def _needed(now: Evidence) -> float:
