@@ -158,9 +158,7 @@ CASES: tuple[Case, ...] = (
         TIGHT,
         (
             usual(load(10, 1, 1000)),
-            Phase(
-                (load(1, 1, 1000, 1500), load(3, 2, 1000, seed=1, timeout_s=35.0, delay_s=2.0)),
-            ),
+            Phase((load(5, 1, 2000, 540, seed=1, timeout_s=45.0),)),
         ),
         "decode_admission",
         "router",

@@ -9,7 +9,6 @@ from kvscope.diagnosis.evidence import Evidence
 from kvscope.diagnosis.match import COUNT, SHARE, Match, Measure, RuledOut
 from kvscope.diagnosis.thresholds import HANGING, NEAR_FULL, RARE_LEAST
 from kvscope.diagnosis.view import View
-from kvscope.model.requests import State
 from kvscope.probe.vocabulary import REASON_CODE, UNKNOWN
 
 POST_FAILED = (
@@ -172,7 +171,7 @@ def aborted_request_pins_blocks(view: View) -> Match | None:
     victims = now.held & (now.t("D.queued") > since) & ~pinned
     if not (share >= NEAR_FULL.value or victims.any()):
         return None
-    waiting = victims & splits.in_state(State.UNFINISHED)
+    waiting = victims & ~view.timed & (view.waited > 0)  # to the end, or until their clients had enough
     excess = np.where(victims & view.timed, view.excess("decode_admission"), np.where(waiting, view.waited, 0.0))
     return Match(
         slug="aborted-request-pins-blocks",
@@ -194,7 +193,7 @@ def aborted_request_pins_blocks(view: View) -> Match | None:
         ),
         refuted_by="one of these requests whose blocks were released",
         refuted=int((pinned & now.has("D.released")).sum()),
-        detail=f"{int(waiting.sum())} requests still wait behind them" if waiting.any() else "",
+        detail=f"{int(waiting.sum())} requests wait behind them for ever" if waiting.any() else "",
     )
 
 
