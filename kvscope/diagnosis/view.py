@@ -11,7 +11,7 @@ import numpy as np
 from kvscope.diagnosis.baseline import Comparison
 from kvscope.diagnosis.evidence import Evidence
 from kvscope.diagnosis.match import TIME, Measure
-from kvscope.diagnosis.thresholds import ALONE, FEWEST, HANGING, HANGING_USUAL
+from kvscope.diagnosis.thresholds import ALONE, DOUBLED, FEWEST, HANGING, HANGING_USUAL
 from kvscope.model.graph import NODES, STAGE_INDEX
 from kvscope.model.requests import State
 from kvscope.probe.vocabulary import UNKNOWN
@@ -59,6 +59,13 @@ class View:
         if self.was is not None:
             return self.comparison.surely(*stages)
         return int(self.timed.sum()) >= FEWEST.value and self.comparison.share(*stages) >= alone
+
+    def builds_up(self, *stages: str, alone: float = ALONE.value) -> bool:
+        """The same of a line that builds up: there neighbours are alike and no mean is sure, so that size will do.
+
+        For cases in which the engine itself tells what is waited for."""
+        doubled = self.was is not None and self.comparison.grew(*stages) >= DOUBLED.value * self.comparison.usual_ttft
+        return self.stands_out(*stages, alone=alone) or (doubled and int(self.timed.sum()) >= FEWEST.value)
 
     def grew(self, *stages: str) -> float:
         """ns: mean growth; the mean itself where nothing shows what is usual"""

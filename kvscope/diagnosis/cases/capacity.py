@@ -13,7 +13,6 @@ from kvscope.diagnosis.evidence import Evidence
 from kvscope.diagnosis.match import COUNT, SHARE, Match, Measure, RuledOut
 from kvscope.diagnosis.thresholds import (
     BUSY,
-    DOUBLED,
     FEWEST,
     LATE,
     LATE_LEAST,
@@ -41,9 +40,8 @@ def decode_out_of_blocks(view: View) -> Match | None:
         grown >= max(LATE_LEAST.value, LATE.value * view.comparison.usual_ttft)
         and (waits & now.held).sum() >= RARE_LEAST.value
     )
-    # Where a line builds up, neighbours are alike and no mean is sure; decode's own word is, where it is that long.
-    if view.was is not None and len(now.timed) >= FEWEST.value and grown < DOUBLED.value * view.comparison.usual_ttft:
-        enough = enough and view.stands_out("decode_admission")
+    if view.was is not None and len(now.timed) >= FEWEST.value:
+        enough = enough and view.builds_up("decode_admission")
     if not enough and waiting.sum() < RARE_LEAST.value:
         return None
     of_all = float(view.excess("decode_admission")[view.timed].clip(0).sum())
@@ -152,7 +150,7 @@ def prefill_saturated(view: View) -> Match | None:
     """Prompts wait for prefill longer than they run there: more comes than it can do, or one engine gets it all."""
     queue = ("intake", "prefill_queue")
     now = view.now
-    if not view.stands_out(*queue, alone=MOST_OF.value) or view.grew("prefill_gap") > view.grew(*queue):
+    if not view.builds_up(*queue, alone=MOST_OF.value) or view.grew("prefill_gap") > view.grew(*queue):
         return None
     run, wait = (float(now.timed.stage(*names).mean()) for names in (("prefill_run",), queue))
     busy = _busy_while_waiting(now)
