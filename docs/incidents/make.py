@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +28,8 @@ PAGE = """\
 {truth}. Made {times} on a real pair; the same again:
 
     kvscope lab incident {name}
+
+Named first, each time: {named}.
 
 What `kvscope diagnose {words} --paste` says of [the first]({first}):
 
@@ -72,17 +75,34 @@ def page(name: str) -> str:
     """A case's page."""
     recordings = takes(name)
     truth = read_truth(recordings[0].with_suffix(".json"))
-    words = recordings[0].name + (f" --baseline {truth.beside}.kvs" if truth.beside else "")
-    paths = [str(HERE / word) if word.endswith(".kvs") else word for word in words.split()]
+    words = words_for(recordings[0])
     return PAGE.format(
         name=name,
         Done=truth.done[0].upper() + truth.done[1:],
         truth=told(truth),
         times="once" if len(recordings) == 1 else f"{len(recordings)} times",
-        words=words,
+        named=", ".join(map(named_first, recordings)),
+        words=" ".join(words),
         first=recordings[0].name,
-        paste=said("diagnose", *paths, "--paste").rstrip(),
+        paste=said("diagnose", *placed(words), "--paste").rstrip(),
     )
+
+
+def words_for(recording: Path) -> list[str]:
+    """What to type after `diagnose`, in this folder."""
+    beside = read_truth(recording.with_suffix(".json")).beside
+    return [recording.name, *(("--baseline", f"{beside}.kvs") if beside else ())]
+
+
+def placed(words: list[str]) -> list[str]:
+    """The same, from anywhere."""
+    return [str(HERE / word) if word.endswith(".kvs") else word for word in words]
+
+
+def named_first(recording: Path) -> str:
+    """The slug that diagnose names first."""
+    findings = json.loads(said("diagnose", *placed(words_for(recording)), "--json"))["findings"]
+    return f"`{findings[0]['slug']}`" if findings else "nothing"
 
 
 def told(truth: Truth) -> str:

@@ -61,7 +61,7 @@ CASES: tuple[Case, ...] = (
         "late-registration",
         "the router waits 200 ms between the legs",
         PUSH,
-        (usual(load(16, 2)), Phase((load(16, 2, seed=1),), {"hold_ms": 200})),
+        (usual(load(16, 1.2)), Phase((load(16, 1.2, seed=1),), {"hold_ms": 200})),
         "dispatch",
         "router",
     ),
