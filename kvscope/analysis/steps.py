@@ -33,6 +33,26 @@ def step_lengths(events: Events) -> Lengths:
     return Lengths(process[told], end[told] - begin[told], inside[told])
 
 
+@dataclass(frozen=True)
+class Spans:
+    """When steps with a forward began and ended."""
+
+    process: np.ndarray
+    """(n,) index into the events' processes"""
+    begin: np.ndarray
+    """ns"""
+    end: np.ndarray
+
+
+def step_spans(events: Events) -> Spans:
+    """Of those that told both."""
+    at = np.flatnonzero(events.rows["moment"] == MOMENT_CODE["step"])
+    end, process = events.rows["t"][at], events.rows["process"][at]
+    begin, folded = (events.rows["values"][at, column] for column in (_BEGIN, _FOLDED))
+    told = _worked(begin, folded) & (end >= begin)
+    return Spans(process[told], begin[told], end[told])
+
+
 def _worked(begin: np.ndarray, folded: np.ndarray) -> np.ndarray:
     """(n,) bool: a step with a forward, which told when it began"""
     return np.asarray((begin != UNKNOWN) & ((folded == UNKNOWN) | (folded == 0)))

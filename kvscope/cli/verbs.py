@@ -48,6 +48,7 @@ VERBS: tuple[Verb, ...] = (
     Verb("request", "kvscope.cli.request"),
     Verb("diagnose", "kvscope.cli.diagnose"),
     Verb("compare", "kvscope.cli.compare"),
+    Verb("whatif", "kvscope.cli.whatif"),
     Verb("profile", "kvscope.cli.profile", "profile"),
     Verb("on", "kvscope.cli.on"),
     Verb("off", "kvscope.cli.off"),

@@ -1,0 +1,1 @@
+"""What the time to first token would be under another connector or dispatch: the graph replayed, with bounds."""
