@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from kvscope.diagnosis.finding import Diagnosis
     from kvscope.diagnosis.windows import Scale, Window
 
+PATIENCE_S = 5.0
+"""Before it is said how far it is."""
 HELP = "what went wrong, since when, for whom, and what it is told from"
 
 
@@ -76,9 +78,9 @@ def _gathered(files: Sequence[Path | str], run_dir: Path | str | None) -> Eviden
     from kvscope.diagnosis.gathering import gather
     from kvscope.sources.whole import open_whole
 
-    past = open_whole(files, run_dir, Progress("reading"))
+    past = open_whole(files, run_dir, Progress("reading", PATIENCE_S))
     try:
-        return gather(past, Progress("looking through it"))
+        return gather(past, Progress("looking through it", PATIENCE_S))
     finally:
         past.close()
 

@@ -13,8 +13,9 @@ EVERY_S = 1.0
 class Progress:
     """Says how far it is, now and then, where a person waits."""
 
-    def __init__(self, what: str) -> None:
-        self._what, self._next = what, time.monotonic() + EVERY_S
+    def __init__(self, what: str, after_s: float = EVERY_S) -> None:
+        """after_s: what takes no longer is not worth a line."""
+        self._what, self._next = what, time.monotonic() + after_s
 
     def __call__(self, share: float) -> None:
         if time.monotonic() >= self._next:

@@ -7,6 +7,7 @@ import numpy as np
 from kvscope.core.critical_path import Solution
 from kvscope.core.join import Joined
 from kvscope.core.legs import ENGINE, NONE
+from kvscope.model.events import picked
 
 
 def of_no_request(solution: Solution) -> np.ndarray:
@@ -45,3 +46,8 @@ def together(solution: Solution, rows: np.ndarray) -> np.ndarray:
     prefill = solution.joined.prefill
     waiting = np.unique(prefill[~rows])
     return np.asarray(rows & ((prefill == NONE) | ~np.isin(prefill, waiting)))
+
+
+def without(these: np.ndarray, rows: np.ndarray, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The other rows, and their ids; these: (n,) bool, mostly none: then nothing is copied."""
+    return (picked(rows, ~these), ids[~these]) if these.any() else (rows, ids)

@@ -174,9 +174,11 @@ def roles(rows: np.ndarray) -> np.ndarray:
 def within_bounds(events: Events) -> tuple[np.ndarray, int]:
     """Rows that can be events, and how many could not: unknown codes, impossible times, unknown processes."""
     rows = events.rows
-    good = (rows["moment"] > 0) & (rows["moment"] < len(MOMENTS)) & (rows["process"] < len(events.processes))
-    good &= (rows["t"] > -_FAR) & (rows["t"] < _FAR)
-    good &= (rows["request"] == 0) | ((rows["leg"] >= PREFILL) & (rows["leg"] <= ROUTER))
+    # Each column once: in the rows they lie 104 bytes apart, and looking there is what takes the time.
+    moment, t, leg = (np.ascontiguousarray(rows[name]) for name in ("moment", "t", "leg"))
+    good = (moment > 0) & (moment < len(MOMENTS)) & (rows["process"] < len(events.processes))
+    good &= (t > -_FAR) & (t < _FAR)
+    good &= ((leg >= PREFILL) & (leg <= ROUTER)) | (rows["request"] == 0)
     bad = len(rows) - int(np.count_nonzero(good))
     return (picked(rows, good) if bad else rows), bad + events.impossible
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from kvscope.core.clocks import Clocks
 from kvscope.core.critical_path import Solution, ordered, solve
-from kvscope.core.departure import legs_of, of_no_request, registration_ends, rows_of, together
+from kvscope.core.departure import legs_of, of_no_request, registration_ends, rows_of, together, without
 from kvscope.core.held import Held
 from kvscope.core.legs import (
     CLEANUP,
@@ -254,11 +254,11 @@ class Stream:
         hashes = leg_hash(self._engines.of_process[rows["process"]], rows["request"], role)
         ends = _ENDS[rows["moment"], rows["leg"]]
         put_by, woken = self._parked.take(rows, hashes, ends, self._clocks.passed - self._clocks.age(rows))
-        rows, hashes = picked(rows, ~put_by), hashes[~put_by]
+        rows, hashes = without(put_by, rows, hashes)
         self._hold_again(woken)
         late = self._late(rows, hashes)
         self._count(Tally(late=int(late.sum())))
-        self._held.add(picked(rows, ~late), hashes[~late])
+        self._held.add(*without(late, rows, hashes))
 
     def _late(self, rows: np.ndarray, hashes: np.ndarray) -> np.ndarray:
         """(n,) rows of legs that were closed. One that begins anew under the same id is another request."""

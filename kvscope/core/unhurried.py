@@ -34,7 +34,7 @@ _COMPUTING = tuple(MOMENT_CODE[name] for name in ("scheduled", "chunk", "resumed
 
 
 class Unhurried(Stream):
-    """Gives out what `split` gives of all together, to the nanosecond."""
+    """Gives out what `split` gives of all together, to the nanosecond. It takes over the events it is fed."""
 
     def __init__(self, limits: Limits = PATIENT, batch: int = BATCH) -> None:
         super().__init__(limits)
@@ -46,6 +46,16 @@ class Unhurried(Stream):
         super()._due(events, now)
         self._swept = self._clocks.passed
         return self.held >= self._bound
+
+    def _take(self, events: Events) -> np.ndarray:
+        """As `Stream` has it, of events that can be and that nobody else has: nothing is looked at twice, or copied."""
+        where = np.array([self._process(process) for process in events.processes], np.uint32)
+        rows = events.rows
+        if not np.array_equal(where, np.arange(len(where))):
+            rows["process"] = where[rows["process"]]
+        self._texts.update(events.texts)
+        self._new.append(rows)
+        return rows
 
     def feed(self, events: Events, now: int = UNKNOWN) -> list[Splits]:
         """As `Stream` has it."""

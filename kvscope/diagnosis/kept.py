@@ -35,7 +35,7 @@ _BLOCKS, _DECODE = REASON_CODE["blocks"], LEG_CODE["decode"]
 
 
 class Kept:
-    """Takes the events of a recording, piece by piece, in any order. Every piece has the same processes."""
+    """Takes the events of a recording, those that can be, in pieces. Every piece has the same processes."""
 
     def __init__(self) -> None:
         self.processes: tuple[Process, ...] = ()
@@ -51,7 +51,7 @@ class Kept:
         """Keep what is needed of them; the events themselves are let go."""
         self.processes = events.processes
         self.clock.take(events)
-        rows = within_bounds(events)[0]
+        rows = events.rows
         t, process = np.ascontiguousarray(rows["t"]), np.ascontiguousarray(rows["process"])
         moment = np.ascontiguousarray(rows["moment"])
         self._reach(t, process.astype(np.intp))
@@ -71,20 +71,13 @@ class Kept:
 
     def _keep_steps(self, rows: np.ndarray, at: np.ndarray) -> None:
         """Steps with a forward."""
-        values, t = rows["values"][at], rows["t"][at]
-        begin, folded = values[:, _BEGIN], values[:, _FOLDED]
+        t, begin, folded = rows["t"][at], rows["values"][at, _BEGIN], rows["values"][at, _FOLDED]
         worked = (begin != UNKNOWN) & ((folded == UNKNOWN) | (folded == 0)) & (t >= begin)
         self._put("step", process=rows["process"][at[worked]], begin=begin[worked], ns=(t - begin)[worked])
 
     def _keep_loads(self, rows: np.ndarray, at: np.ndarray) -> None:
-        values = rows["values"][at]
-        self._put(
-            "load",
-            process=rows["process"][at],
-            t=rows["t"][at],
-            free=values[:, _FREE].copy(),
-            running=values[:, _RUNNING].copy(),
-        )
+        free, running = rows["values"][at, _FREE], rows["values"][at, _RUNNING]
+        self._put("load", process=rows["process"][at], t=rows["t"][at], free=free, running=running)
 
     def _keep_told(self, rows: np.ndarray, at: np.ndarray, texts: dict[int, str]) -> None:
         """Whom decode was told that it gets its blocks from."""
@@ -131,7 +124,7 @@ def kept_of(pieces: Sequence[Events]) -> Kept:
     """What is left of them."""
     kept = Kept()
     for events in pieces:
-        kept.take(events)
+        kept.take(replace(events, rows=within_bounds(events)[0]))
     return kept
 
 

@@ -82,7 +82,9 @@ def gather_steps(kept: Kept, engine: np.ndarray) -> Steps:
     """engine: (processes,) index into the splits' engines, -1 where it is none"""
     whose = engine[kept.column("step", "process")]
     begin, ns = kept.column("step", "begin"), kept.column("step", "ns")
-    order = np.lexsort((ns, begin, whose))
+    order = np.lexsort((begin, whose))
+    if ((begin[order][1:] == begin[order][:-1]) & (whose[order][1:] == whose[order][:-1])).any():
+        order = np.lexsort((ns, begin, whose))
     order = order[whose[order] >= 0]
     return Steps(whose[order], begin[order], ns[order].astype(float))
 

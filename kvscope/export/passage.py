@@ -11,6 +11,7 @@ import numpy as np
 
 from kvscope.core.legs import within_bounds
 from kvscope.core.stream import Limits, Stream
+from kvscope.export.ahead import ahead
 from kvscope.export.interrupts import undisturbed
 from kvscope.export.needed import Needed
 from kvscope.model.events import EVENT, Events, picked
@@ -68,21 +69,26 @@ def passage(
     needed = Needed(past.processes, limits.history_ns)
     at, last = EVER if begin is None else begin - 1, past.end if end is None else min(end, past.end)
     first = past.begin if begin is None else begin
-    while at < last:
-        until = past.reach(at, last, MOST)
-        events = past.whole(at, until)
+    for begun, until, events in ahead(_read(past, at, last)):
         found += np.bincount(events.rows["process"], minlength=len(found))
-        rows, impossible = within_bounds(events)
-        rows = picked(rows, np.argsort(past.when(rows), kind="stable"))
-        events = replace(events, rows=rows, impossible=impossible)
-        yield Part(events, tuple(stream.feed(replace(events, rows=needed.of(rows, at, until)))))
-        at = until
-        told(min(1.0, max(0.0, (at - first) / max(1, last - first))))
+        yield Part(events, tuple(stream.feed(replace(events, rows=needed.of(events.rows, begun, until)))))
+        told(min(1.0, max(0.0, (until - first) / max(1, last - first))))
     all_of_it = begin is None and end is None
     processes, notes = past.settled(found) if all_of_it else (past.processes, past.notes)
     rest = Events(np.empty(0, EVENT), processes, {}, past.impossible)
     over = (*stream.feed(rest), *stream.close())
     yield Part(rest, over, notes, stream.tally.evicted)
+
+
+def _read(past: Past, at: int, last: int) -> Iterator[tuple[int, int, Events]]:
+    """(a, b, the events of (a, b] by time), from `at` to `last`: those that can be."""
+    while at < last:
+        until = past.reach(at, last, MOST)
+        events = past.whole(at, until)
+        rows, impossible = within_bounds(events)
+        rows = picked(rows, np.argsort(past.when(rows), kind="stable"))
+        yield at, until, replace(events, rows=rows, impossible=impossible)
+        at = until
 
 
 def export(parts: Iterator[Part], sinks: Iterable[Sink]) -> list[str]:

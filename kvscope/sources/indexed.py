@@ -38,7 +38,7 @@ from kvscope.sources.emptiness import no_event
 from kvscope.sources.gathering import without_twins
 from kvscope.sources.lifetimes import ALWAYS, NEVER, Lifetimes, Place
 from kvscope.sources.recording import Holding, faults, refused, rounded
-from kvscope.sources.records import Rows, chosen, records, texts_of, to_rows, unpacked_records
+from kvscope.sources.records import Rows, chosen, records, text_keys_of, texts_of, to_rows, unpacked_records
 from kvscope.sources.twice import counted_twice, told_twice
 
 PART = np.dtype(
@@ -136,7 +136,7 @@ class _Scan:
         if frame.kind == RECORDS:
             return self._records(frame.payload, place)
         if frame.kind == TEXTS:
-            self._index.texts(list(texts_of(frame.payload)), place)
+            self._index.texts(text_keys_of(frame.payload), place)
             return True
         part = unpacked(frame.kind, frame.payload)
         if isinstance(part, HeadPart):
