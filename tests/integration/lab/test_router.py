@@ -257,3 +257,16 @@ def test_an_engine_that_dies_in_mid_stream_ends_the_client_s_stream_too() -> Non
             assert record.error
 
     run(scene)
+
+
+def test_a_router_that_strips_or_misnames_does_so_to_the_decode_leg_alone() -> None:
+    async def scene() -> None:
+        for conduct in (Conduct(strip=True), Conduct(misname="cmpl-other-0-00000000")):
+            async with routed(conduct, "pull") as (prefill, decode, asking):
+                assert (await asking()).ok
+                params = decode.seen[0].body.get("kv_transfer_params")
+                assert (params or {}).get("remote_request_id") == conduct.misname
+                assert (params is None) == conduct.strip
+                assert prefill.seen[0].body["kv_transfer_params"]["do_remote_decode"] is True
+
+    run(scene)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kvscope.cli import main
 from kvscope.diagnosis.texts import TEXTS, UNFAMILIAR
 from kvscope.lab.case import Case, read_truth, truth_of, write_truth
 from kvscope.lab.cases import CASES, NOT_MADE, PULL, PUSH, chosen
@@ -96,3 +97,20 @@ def test_a_truth_is_read_as_it_was_written(tmp_path: Path) -> None:
     (tmp_path / "other.json").write_text("[]")
     with pytest.raises(InputError, match=r"other\.json"):
         read_truth(tmp_path / "other.json")
+
+
+def test_the_command_alone_lists_what_is_made_and_what_is_not(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["lab", "incident"]) == 0
+    told = capsys.readouterr().out
+    assert all(f"{name} " in told for name in (*BY_NAME, *NOT_MADE))
+
+
+@pytest.mark.parametrize("words", [["nothing"], ["slowest-rank"], ["late-registration", "--times", "0"]])
+def test_what_cannot_be_made_is_one_sentence(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["lab", "incident", *words, "-o", str(tmp_path / "made")]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("kvscope: ")
+    assert error.count("\n") == 1
+    assert not (tmp_path / "made").exists()
