@@ -10,6 +10,7 @@ import numpy as np
 from kvscope.model.errors import InputError
 
 UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000, "m": 60_000_000_000, "h": 3_600_000_000_000}
+LONGEST = 366 * 24 * UNITS["h"]
 _DURATION = re.compile(r"(\d+(?:\.\d+)?|\.\d+)\s*([a-z]+)")
 METRICS = ("ttft", "tpot")
 
@@ -43,11 +44,14 @@ class Attainment:
 
 
 def duration_ns(text: str) -> int:
-    """`800ms`, `1.5s` as ns. InputError: no number with a unit."""
+    """`800ms`, `1.5s` as ns. InputError: no number with a unit, or longer than a year."""
     found = _DURATION.fullmatch(text.strip().lower())
     if not found or found[2] not in UNITS:
         raise InputError(f"{text!r} is not a length of time; write a number and a unit, such as 800ms or 1.5s")
-    return round(float(found[1]) * UNITS[found[2]])
+    span = float(found[1]) * UNITS[found[2]]
+    if span > LONGEST:
+        raise InputError(f"{text!r} is longer than a year; write a shorter time")
+    return round(span)
 
 
 def parse_objectives(text: str) -> Objectives:

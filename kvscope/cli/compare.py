@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kvscope.cli.apart import check_apart
 from kvscope.cli.outcome import say
 from kvscope.cli.sources_arguments import named
 from kvscope.cli.terminal import add_looks, console_for, page_for, show
@@ -41,6 +42,7 @@ def run(args: argparse.Namespace) -> int:
     console = console_for(args)
     if args.svg is not None:
         check_free(args.svg, args.force)
+        check_apart(args.files, args.svg)
     one, other = _parts(args) if args.by else _two(args)
     verdict = compared(one, other, args.anyway)
     if args.svg is not None:

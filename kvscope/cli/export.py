@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kvscope.cli.apart import check_apart
 from kvscope.cli.durations import seconds
 from kvscope.cli.endings import ended_by_signals
 from kvscope.cli.outcome import OK, say
@@ -71,6 +72,7 @@ def run(args: argparse.Namespace) -> int:
     wanted = list(_wanted(args))
     if not wanted:
         raise InputError("no format was named; `kvscope export --help` lists them")
+    check_apart(args.files, *_replaced(args))
     made: list[Sink] = []
     past = side_by_side(open_past(args.files, Progress("reading")))
     try:
@@ -90,6 +92,14 @@ def run(args: argparse.Namespace) -> int:
     finally:
         past.close()
     return NOT_ALL if args.otlp and _threw_away(made) else OK
+
+
+def _replaced(args: argparse.Namespace) -> Iterator[Path | str | None]:
+    """What takes the place of what is there. A folder of tables is laid into itself without losing anything, unless
+    that is a stretch of it."""
+    yield from (args.jsonl, args.perfetto, args.otlp)
+    if args.begin is not None or args.end is not None:
+        yield args.parquet
 
 
 def _kept(wanted: Iterable[Callable[[], Sink]], made: list[Sink]) -> Iterator[Sink]:

@@ -10,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kvscope.cli.apart import check_apart
 from kvscope.cli.durations import seconds
 from kvscope.cli.outcome import OK, say
 from kvscope.cli.positive import above_zero
@@ -71,6 +72,7 @@ def run(args: argparse.Namespace) -> int:
 
     for path in filter(None, (args.flame, args.speedscope)):
         check_free(path, args.force)  # not only once all is sampled
+    check_apart(args.names, args.flame, args.speedscope)
     folder = _folder(args)
     if folder is None:
         targets = _targets(args)

@@ -22,8 +22,10 @@ class Making:
     """A binary file, one piece after the other. It counts and sums up what it takes."""
 
     def __init__(self, path: Path, what: str = "") -> None:
-        """`what`: the place as a person named it. InputError: it cannot be written, or somebody else writes it now."""
-        self.path, self._beside = path, beside(path)
+        """`what`: the place as a person named it; where that is a link, what it leads to is written. InputError: it
+        cannot be written, or somebody else writes it now."""
+        self.path = led_to(path)
+        self._beside = beside(self.path)
         self._what = what or str(path)
         self.size = self.crc32 = 0
         """Bytes, and their checksum."""
@@ -89,10 +91,21 @@ class Making:
 
 
 def check_free(path: Path, force: bool) -> None:
-    """InputError: a file is there (and not `force`), or what no file may replace."""
-    if path.exists() and not (force and path.is_file()):
-        do = "name another file, or add --force to replace it" if path.is_file() else "name another file"
-        raise InputError(f"{path} is there already; {do}")
+    """InputError: a file is there (and not `force`), or what no file may replace, or it is `-`."""
+    if str(path) == "-":
+        raise InputError("what is written gets its name once it is whole, so it has to be a file; name one")
+    if path.exists() and not path.is_file():
+        raise InputError(f"{path} is there and is no file, so nothing can take its place; name another file")
+    if path.exists() and not force:
+        raise InputError(f"{path} is there already; name another file, or add --force to replace it")
+
+
+def led_to(path: Path) -> Path:
+    """What is to be replaced: a link stays one, and what it leads to is. InputError: it leads round in a circle."""
+    try:
+        return path.resolve() if path.is_symlink() else path
+    except (OSError, RuntimeError) as error:
+        raise InputError(f"cannot write {path}: it is a link that leads nowhere ({error}); name another") from None
 
 
 def beside(path: Path) -> Path:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
+from kvscope.export.making import led_to
 from kvscope.model.errors import InputError
 
 
@@ -16,7 +17,7 @@ class Output:
 
     def __init__(self, path: Path, force: bool) -> None:
         """InputError: it is there (and not `force`), or it cannot be written."""
-        self._path, self._force = path, force
+        self._path, self._force, self._place = path, force, led_to(path)
         if path.is_dir():
             raise InputError(f"{path} is a directory; name a file in it, such as {path / 'shared.kvs'}")
         if path.exists() and not path.is_file():
@@ -24,7 +25,7 @@ class Output:
         if path.exists() and not force:
             raise self._there()
         try:
-            fd, self._hidden = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent or ".")
+            fd, self._hidden = tempfile.mkstemp(prefix=f".{self._place.name}.", dir=self._place.parent)
         except OSError as error:
             raise self._failed(error) from None
         self._file = os.fdopen(fd, "wb")
@@ -60,9 +61,9 @@ class Output:
         os.fchmod(self._file.fileno(), usual(0o666))
         self._file.close()
         if self._force:
-            os.replace(self._hidden, self._path)
+            os.replace(self._hidden, self._place)
         else:
-            os.link(self._hidden, self._path)  # fails where somebody else has made it meanwhile
+            os.link(self._hidden, self._place)  # fails where somebody else has made it meanwhile
 
     def _let_go(self) -> None:
         with suppress(OSError):  # what it still held may have no room either

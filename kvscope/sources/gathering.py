@@ -43,8 +43,8 @@ class Gathering:
         """Records that more than one source held. Known once `events` was called."""
         self.under_other_ids = 0
         """Of these, some are not known to be the same, since their requests' ids were written in different ways."""
-        self.torn = False
-        """Whether a source ended before its first event did."""
+        self.bare = False
+        """Whether a recording holds no event: it was cut before the first, or nothing happened while it was made."""
         self.routers: list[RouterLog] = []
         """What other projects' routers wrote: put among the events once it is known what clocks those are on."""
 

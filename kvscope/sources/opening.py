@@ -60,7 +60,7 @@ def open_all(paths: Sequence[Path | str], run_dir: Path | str | None) -> Opened:
     events = gathering.events()
     recorded = events.processes[: gathering.recorded]
     notes += (*absent(recorded), *counted_twice(gathering.under_other_ids))
-    if not events.processes or (gathering.torn and not _tell_anything(events)):
+    if not events.processes or (gathering.bare and not _tell_anything(events)):
         if gathering.routers and not events.processes:
             raise alone(gathering.routers)
         named = paths or (notes and run_dir and Path(run_dir).is_dir())

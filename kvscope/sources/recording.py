@@ -60,7 +60,7 @@ def read_into(gathering: Gathering, file: IO[bytes], name: str) -> list[str]:
                 held.end(info)
             case HeadPart(info):
                 notes += rounded(name, info)
-    gathering.torn |= not held.read and not ended
+    gathering.bare |= not held.read
     return notes + list(faults(name, found.bad + orphans, found.cut, ended, held))
 
 

@@ -69,7 +69,8 @@ class OtlpSink:
         trees = self._trees
         if trees.timeless and not trees.requests:
             raise InputError(
-                "nothing tells the time of day of these moments, which spans need; give `wall_ns` with `arrived`"
+                "nothing tells the time of day of these moments, which spans need: a shared recording does if it was"
+                " made with `kvscope share --keep-time`, JSON lines do if `arrived` has `wall_ns`"
             )
         if trees.impossible and not trees.requests:
             raise InputError(

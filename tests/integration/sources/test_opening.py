@@ -225,8 +225,28 @@ def test_a_recording_that_is_cut_before_its_first_event_is_told_by_every_reader_
     assert share([path], out, Wishes()).records
 
 
+def test_a_recording_that_was_ended_without_an_event_is_told_by_every_reader_alike(tmp_path: Path) -> None:
+    path, out = tmp_path / "quiet.kvs", tmp_path / "out.kvs"
+    with Recording(path) as recording:
+        recording.process(0)
+        recording.end()
+    readers: tuple[Callable[[], object], ...] = (
+        lambda: open_sources([path]),
+        lambda: open_past([path], lambda share: None),
+        lambda: share([path], out, Wishes()),
+    )
+    for read in readers:
+        with pytest.raises(InputError) as caught:
+            read()
+        assert str(caught.value) == f"no process has recorded anything in {path}; name another recording"
+    assert not out.exists()
+    assert len(open_sources([path, PICTURES / "pull.kvs"]).events)
+
+
 def test_why_nothing_was_recorded_is_told_though_nothing_was(tmp_path: Path) -> None:
     with Recording(tmp_path / "dark.kvs") as recording:
         recording.process(0, segments=0, note="vLLM 0.1 is not supported")
         recording.end()
     assert open_sources([tmp_path / "dark.kvs"]).events.processes[0].note
+    share([tmp_path / "dark.kvs"], tmp_path / "shared.kvs", Wishes())
+    assert open_sources([tmp_path / "shared.kvs"]).events.processes

@@ -34,3 +34,9 @@ def test_an_amount_is_told_in_a_unit_that_says_something(amount: int, told: str)
 def test_a_limit_of_nothing_is_refused(read: Callable[[str], float], text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match=f"'{text}' leaves nothing"):
         above_zero(read)(text)
+
+
+@pytest.mark.parametrize("text", ["9" * 400, "99999999TB"])
+def test_an_amount_that_no_file_can_have_is_refused(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="more than any file can be"):
+        size(text)

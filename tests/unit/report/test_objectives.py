@@ -34,6 +34,12 @@ def test_a_length_of_time_needs_a_unit() -> None:
         duration_ns("60")
 
 
+@pytest.mark.parametrize("text", ["999999999999s", "9" * 400 + "s"])
+def test_a_time_that_no_clock_holds_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match="longer than a year"):
+        duration_ns(text)
+
+
 def test_all_objectives_have_to_be_kept() -> None:
     ttft = np.array([700, 800, 900], np.int64) * 1_000_000
     tpot = np.array([31.0, 30.0, np.nan]) * 1_000_000
