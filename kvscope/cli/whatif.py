@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from kvscope.cli.durations import seconds
 from kvscope.cli.sources_arguments import named
 from kvscope.cli.terminal import add_looks, console_for, page_for, show
 
@@ -17,6 +18,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dispatch", choices=("early", "sequential"), help="when decode is called; as recorded unless told"
     )
+    parser.add_argument(
+        "--hold", type=seconds, default=0.0, metavar="TIME", help="the router waits so long before it calls decode"
+    )
     parser.add_argument("--json", action="store_true", help="everything as one JSON document")
     add_looks(parser)
 
@@ -26,12 +30,12 @@ def run(args: argparse.Namespace) -> int:
     from kvscope.core.critical_path import split
     from kvscope.sources import open_sources
     from kvscope.whatif.document import estimate_document
-    from kvscope.whatif.estimate import estimate
+    from kvscope.whatif.estimate import Wish, estimate
     from kvscope.whatif.render.page import put_estimate
 
     console = console_for(args)
     events = open_sources(args.files).events
-    found = estimate(events, split(events), args.connector, args.dispatch)
+    found = estimate(events, split(events), Wish(args.connector, args.dispatch, round(args.hold * 1e9)))
     if args.json:
         print(estimate_document(found), end="")
         return 0

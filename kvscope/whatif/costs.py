@@ -44,6 +44,8 @@ class Seen:
 
     splits: Splits
     mode: Mode
+    hold_ns: int
+    """What the router is assumed to wait between the legs where it did not have to"""
     next_step: np.ndarray
     """(n,) ns from the end of its prefill to the end of the step that followed at once; 0 where prefill was idle,
     UNKNOWN where no step was recorded"""
@@ -105,7 +107,8 @@ def _dispatch(seen: Seen, to: Mode) -> Cost:
     replied = seen.known("prefill_returned") & (seen.t("prefill_returned") >= seen.t("P.computed"))
     reply = np.where(replied, seen.t("prefill_returned") - seen.t("P.computed"), 0)
     high = np.where(replied, reply + since_origin, 2 * since_origin)
-    return Cost("dispatch", reply, high, "prefill's answer, and at most what calling decode took")
+    source = "prefill's answer, what the router holds, and at most what calling decode took"
+    return Cost("dispatch", reply + seen.hold_ns, high + seen.hold_ns, source)
 
 
 def _early_dispatch(seen: Seen) -> Cost:

@@ -96,10 +96,20 @@ class Estimate:
         return self.guesses[FIGURES.index("p50")]
 
 
-def estimate(events: Events, splits: Splits, connector: str | None, dispatch: str | None, seed: int = 0) -> Estimate:
+@dataclass(frozen=True)
+class Wish:
+    """The mode that is asked for; None: as recorded."""
+
+    connector: str | None = None
+    dispatch: str | None = None
+    hold_ns: int = 0
+    """for which the router would wait between the legs, where it called decode early"""
+
+
+def estimate(events: Events, splits: Splits, wish: Wish, seed: int = 0) -> Estimate:
     """Of the requests of the commonest mode. InputError: as `gather_seen` and `asked`."""
-    seen, left = gather_seen(events, splits)
-    to = asked(connector, dispatch, seen.mode)
+    seen, left = gather_seen(events, splits, wish.hold_ns)
+    to = asked(wish.connector, wish.dispatch, wish.hold_ns, seen.mode)
     costs = costs_of(seen, to)
     replayed = replay(costs, to)
     early = np.sort(replayed.early.mean(axis=1)) if to.push else None
@@ -113,7 +123,7 @@ def estimate(events: Events, splits: Splits, connector: str | None, dispatch: st
         (float(early[0]), float(early[1])) if early is not None else None,
         _reserved(seen.splits, replayed, kv_blocks(events.processes)),
         len(np.unique(seen.splits.decode_engine)),
-        _assumed(costs, to, len(np.unique(seen.splits.decode_engine))),
+        _assumed(costs, to, wish, len(np.unique(seen.splits.decode_engine))),
     )
 
 
@@ -174,10 +184,11 @@ def _most_at_once(splits: Splits, replayed: Replayed, told: np.ndarray) -> int:
     return most
 
 
-def _assumed(costs: Mapping[str, Cost], to: Mode, decoders: int) -> tuple[str, ...]:
+def _assumed(costs: Mapping[str, Cost], to: Mode, wish: Wish, decoders: int) -> tuple[str, ...]:
     found = [*ALWAYS]
     if not to.early and not costs["dispatch"].measured:
-        found.append("The router calls decode as soon as prefill answers.")
+        when = f"{wish.hold_ns / 1e6:g} ms after prefill answers" if wish.hold_ns else "as soon as prefill answers"
+        found.append(f"The router calls decode {when}.")
     if decoders > 1 and to.early:
         found.append(
             "Each request goes to the decode engine that it went to. Called early, the router would choose by what it"

@@ -45,7 +45,7 @@ def modes(splits: Splits) -> np.ndarray:
     return np.asarray(np.where(splits.timed, found, -1))
 
 
-def asked(connector: str | None, dispatch: str | None, was: Mode) -> Mode:
+def asked(connector: str | None, dispatch: str | None, hold_ns: int, was: Mode) -> Mode:
     """The mode that is asked for; what is not told stays as it `was`. InputError: there is none such, or it is that."""
     connector = connector or was.connector
     if connector == "pull":
@@ -53,6 +53,9 @@ def asked(connector: str | None, dispatch: str | None, was: Mode) -> Mode:
             raise InputError("pull has no early dispatch: decode reads blocks of which prefill's answer tells it")
         dispatch = "sequential"
     to = Mode(connector, dispatch or was.dispatch)
+    if hold_ns and (to.early or not was.early):
+        kept = "an early call waits for nothing" if to.early else "what the router held is in the recording"
+        raise InputError(f"--hold is for a call after prefill in place of an early one: {kept}")
     if to == was:
         raise InputError(f"the recording is of {was} already: ask for another --connector or --dispatch")
     return to

@@ -30,7 +30,7 @@ class Left:
     """served in another mode than most"""
 
 
-def gather_seen(events: Events, splits: Splits) -> tuple[Seen, Left]:
+def gather_seen(events: Events, splits: Splits, hold_ns: int = 0) -> tuple[Seen, Left]:
     """The requests of the mode that most were served in. InputError: none was handed over."""
     found = modes(splits)
     if not (found >= 0).any():
@@ -38,7 +38,7 @@ def gather_seen(events: Events, splits: Splits) -> tuple[Seen, Left]:
     commonest = Counter(found[found >= 0].tolist()).most_common(1)[0][0]
     chosen = splits.select(found == commonest)
     left = Left(int((found < 0).sum()), int(((found >= 0) & (found != commonest)).sum()))
-    return Seen(chosen, MODES[commonest], next_steps(events, chosen)), left
+    return Seen(chosen, MODES[commonest], hold_ns, next_steps(events, chosen)), left
 
 
 def next_steps(events: Events, splits: Splits) -> np.ndarray:

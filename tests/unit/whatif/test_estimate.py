@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from kvscope.core.critical_path import split
 from kvscope.model.errors import InputError
 from kvscope.model.events import Events
 from kvscope.whatif.document import estimate_document
-from kvscope.whatif.estimate import Estimate, estimate
+from kvscope.whatif.estimate import Estimate, Wish, estimate
 from kvscope.whatif.mode import Mode
 from kvscope.whatif.render.page import put_estimate
 
@@ -22,9 +23,9 @@ from ..live.fleet import Items, events, stretch
 MS = 1_000_000
 
 
-def of(parts: Iterable[Items], connector: str | None, dispatch: str | None) -> Estimate:
+def of(parts: Iterable[Items], connector: str | None, dispatch: str | None, hold_ns: int = 0) -> Estimate:
     found = events(parts)
-    return estimate(found, split(found), connector, dispatch)
+    return estimate(found, split(found), Wish(connector, dispatch, hold_ns))
 
 
 def page_of(found: Estimate) -> str:
@@ -90,23 +91,36 @@ def test_requests_of_another_mode_and_those_without_a_first_token_are_left_out_a
     assert "not 10 without a TTFT or a handoff; not 10 that were served in another mode" in told
 
 
+def test_what_the_router_would_hold_is_added_where_it_called_early() -> None:
+    for connector, dispatch in ((None, "sequential"), ("pull", None)):
+        soon = of(stretch("early", 0, 4), connector, dispatch)
+        late = of(stretch("early", 0, 4), connector, dispatch, 200 * MS)
+        assert late.median.low >= soon.median.low + 190 * MS  # some of it behind prefill's hand-off
+        ends = [next(each for each in found.costs if each.name == "dispatch") for found in (soon, late)]
+        assert (ends[1].low - ends[0].low == 200 * MS).all()
+        assert (ends[1].high - ends[0].high == 200 * MS).all()
+        assert "The router calls decode 200 ms after prefill answers." in late.assumed
+
+
 @pytest.mark.parametrize(
-    ("scene", "connector", "dispatch", "why"),
+    ("scene", "asked", "why"),
     [
-        ("pull", "pull", "early", "pull has no early dispatch"),
-        ("early", None, None, "is of push, early already"),
-        ("pull", None, "sequential", "is of pull, sequential already"),
+        ("pull", ("pull", "early"), "pull has no early dispatch"),
+        ("early", (None, None), "is of push, early already"),
+        ("pull", (None, "sequential"), "is of pull, sequential already"),
+        ("pull", ("push", "early", MS), "an early call waits for nothing"),
+        ("pull", ("push", "sequential", MS), "what the router held is in the recording"),
     ],
 )
-def test_what_cannot_be_asked_is_refused(scene: str, connector: str | None, dispatch: str | None, why: str) -> None:
+def test_what_cannot_be_asked_is_refused(scene: str, asked: tuple[Any, ...], why: str) -> None:
     with pytest.raises(InputError, match=why):
-        of(stretch(scene, 0, 1), connector, dispatch)
+        of(stretch(scene, 0, 1), *asked)
 
 
 def test_a_recording_without_a_handoff_is_refused() -> None:
     nothing: Events = events_of([])
     with pytest.raises(InputError, match="no request was handed from prefill to decode"):
-        estimate(nothing, split(nothing), "push", "early")
+        estimate(nothing, split(nothing), Wish("push", "early"))
 
 
 def test_every_page_and_every_document_says_that_it_is_hypothetical() -> None:
