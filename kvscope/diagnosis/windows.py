@@ -82,7 +82,8 @@ def window_of(text: str, scale: Scale, option: str) -> Window:
         scale.instant(begin, option) if begin.strip() else None, scale.instant(end, option) if end.strip() else None
     )
     if made.begin is not None and made.end is not None and made.end <= made.begin:
-        raise InputError(f"{option} {text!r} ends before it begins")
+        ends = "where" if made.end == made.begin else "before"
+        raise InputError(f"{option} {text!r} ends {ends} it begins")
     return made
 
 

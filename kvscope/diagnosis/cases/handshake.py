@@ -67,9 +67,10 @@ def _usual(now: Evidence, rows: np.ndarray, others: np.ndarray, stages: tuple[st
     """(n,) f8 ns: median of the other requests, those with prompts alike where there are any"""
     values, strata = now.stage(*stages), stratum(now.prompt)
     found = np.zeros(len(now))
-    for row in np.flatnonzero(rows).tolist():
-        alike = others & (strata == strata[row])
-        found[row] = np.median(values[alike if alike.any() else others])
+    for each in np.unique(strata[rows]):
+        mine = strata == each
+        alike = others & mine
+        found[rows & mine] = np.median(values[alike if alike.any() else others])
     return found
 
 

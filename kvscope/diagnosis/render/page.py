@@ -64,6 +64,13 @@ def at(diagnosis: Diagnosis) -> str:
     return "at p95" if diagnosis.place == "p95" else "on average"
 
 
+def ttft(diagnosis: Diagnosis) -> str:
+    """TTFT as it was and is; of requests that have none nothing is said."""
+    if not diagnosis.timed:
+        return "not known: no request that is judged got its first token"
+    return f"{told(diagnosis.ttft)} {at(diagnosis)}"
+
+
 def nothing(diagnosis: Diagnosis) -> str:
     """The sentence for a recording in which nothing was found."""
     compared = (
@@ -76,7 +83,7 @@ def nothing(diagnosis: Diagnosis) -> str:
 
 def _put_nothing(page: Page, diagnosis: Diagnosis) -> None:
     page.prose(nothing(diagnosis), style=STRONG)
-    page.labelled("TTFT", f"{told(diagnosis.ttft)} {at(diagnosis)}")
+    page.labelled("TTFT", ttft(diagnosis))
     if diagnosis.missed is not None:
         page.labelled("SLO misses", told(diagnosis.missed))
     _put_unknown(page, diagnosis, ())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kvscope.diagnosis.figures import told
 from kvscope.diagnosis.finding import Diagnosis, Finding
 from kvscope.diagnosis.render.instants import since
-from kvscope.diagnosis.render.page import at, headline, nothing, title
+from kvscope.diagnosis.render.page import headline, nothing, title, ttft
 from kvscope.model.counting import count
 
 LINES, WIDTH = 12, 160
@@ -14,7 +14,7 @@ LINES, WIDTH = 12, 160
 def paste(diagnosis: Diagnosis) -> list[str]:
     """At most LINES lines of at most WIDTH characters."""
     if not diagnosis.findings:
-        lines = [nothing(diagnosis), f"TTFT {told(diagnosis.ttft)} {at(diagnosis)}"]
+        lines = [nothing(diagnosis), f"TTFT {ttft(diagnosis)}"]
         return [*map(_cut, lines), *_unknown(diagnosis)]
     first, rest = diagnosis.findings[0], diagnosis.findings[1:]
     lines = [*_first(diagnosis, first), *_others(diagnosis, rest), *_unknown(diagnosis)]

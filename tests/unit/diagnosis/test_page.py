@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -75,6 +76,13 @@ def test_of_a_healthy_recording_it_says_that_nothing_was_found(diagnosed: Diagno
     assert page_of(found)[0] == "NOTHING FOUND in 63 requests, with nothing to compare with."
     assert paste(found)[0] == page_of(found)[0]
     assert json.loads(diagnosis_document(found))["findings"] == []
+
+
+def test_where_no_request_has_a_ttft_none_is_told(diagnosed: Diagnose) -> None:
+    found = replace(diagnosed(recording("push-early")), timed=0, findings=())
+    for told in ("\n".join(page_of(found)), "\n".join(paste(found))):
+        assert "not known: no request that is judged got its first token" in " ".join(told.split())
+        assert "0.00 ms" not in told
 
 
 def test_the_document_holds_the_evidence(late: Diagnosis) -> None:
