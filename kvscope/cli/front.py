@@ -13,7 +13,6 @@ from kvscope.model.errors import InputError
 USAGE = """\
 kvscope: where the time to first token goes in disaggregated vLLM serving
 usage: kvscope VERB [OPTIONS]        kvscope VERB --help        kvscope --version
-
 {verbs}
 Start with `kvscope lab run` (a pair here), or beside your engines: `kvscope doctor`, `kvscope top`.
 """

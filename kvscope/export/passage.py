@@ -69,8 +69,8 @@ def passage(
     needed = Needed(past.processes, limits.history_ns)
     at, last = EVER if begin is None else begin - 1, past.end if end is None else min(end, past.end)
     first = past.begin if begin is None else begin
-    for begun, until, events in ahead(_read(past, at, last)):
-        found += np.bincount(events.rows["process"], minlength=len(found))
+    for begun, until, events, held in ahead(_read(past, at, last)):
+        found += held
         yield Part(events, tuple(stream.feed(replace(events, rows=needed.of(events.rows, begun, until)))))
         told(min(1.0, max(0.0, (until - first) / max(1, last - first))))
     all_of_it = begin is None and end is None
@@ -80,14 +80,17 @@ def passage(
     yield Part(rest, over, notes, stream.tally.evicted)
 
 
-def _read(past: Past, at: int, last: int) -> Iterator[tuple[int, int, Events]]:
-    """(a, b, the events of (a, b] by time), from `at` to `last`: those that can be."""
+def _read(past: Past, at: int, last: int) -> Iterator[tuple[int, int, Events, np.ndarray]]:
+    """(a, b, the events of (a, b] by time, those that can be; how many of each process were there, whatever they are),
+    from `at` to `last`."""
+    processes = len(past.processes)
     while at < last:
         until = past.reach(at, last, MOST)
         events = past.whole(at, until)
+        held = np.bincount(events.rows["process"], minlength=processes)
         rows, impossible = within_bounds(events)
         rows = picked(rows, np.argsort(past.when(rows), kind="stable"))
-        yield at, until, replace(events, rows=rows, impossible=impossible)
+        yield at, until, replace(events, rows=rows, impossible=impossible), held
         at = until
 
 

@@ -78,7 +78,8 @@ def share(
     progress = _Progress(told, 2 * sum(source.size for source in found))
     with Output(path, force) as file:
         survey = _surveyed(found, progress)
-        tells = any(source.held.read for source in found) or any(each.process.note for each in survey.members.values())
+        processes = [each.process for each in survey.members.values()]
+        tells = any(source.held.read for source in found) or any(each.note or each.before for each in processes)
         if not survey.members or not tells:
             raise InputError(no_event(paths, [*notes, *(note for source in found for note in source.notes)]))
         names = Names(wishes.secret, wishes.ids, wishes.keep)

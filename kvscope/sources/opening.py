@@ -72,8 +72,8 @@ def open_all(paths: Sequence[Path | str], run_dir: Path | str | None) -> Opened:
 
 
 def _tell_anything(events: Events) -> bool:
-    """What happened, or why nothing was recorded of it."""
-    return len(events) > 0 or any(process.note for process in events.processes)
+    """What happened, or why nothing of it is here."""
+    return len(events) > 0 or any(process.note or process.before for process in events.processes)
 
 
 def nothing(paths: Sequence[Path | str], run_dir: Path | str | None, notes: Sequence[str]) -> str:

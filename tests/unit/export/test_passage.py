@@ -13,8 +13,11 @@ from kvscope.core.critical_path import split
 from kvscope.export import passage as passage_module
 from kvscope.export.passage import Part, export, passage
 from kvscope.model.splits import Splits, concat
+from kvscope.probe.recording import Writer
+from kvscope.probe.vocabulary import LEG_CODE, MOMENT_CODE, UNKNOWN
 from kvscope.sources.opening import open_all
 from kvscope.sources.past import open_past
+from kvscope.sources.records import RECORD
 
 from ..core.scene import MS, push_early
 
@@ -105,3 +108,23 @@ def test_where_one_sink_fails_all_are_abandoned(monkeypatch: pytest.MonkeyPatch)
         export(iter(parts(monkeypatch, 2_000)), [first, second])
     assert first.told[-1] == second.told[-1] == "abandon"
     assert "finish" not in first.told + second.told
+
+
+def test_records_that_cannot_be_are_no_records_of_several_sources(tmp_path: Path) -> None:
+    rows = np.zeros(9, RECORD)
+    rows["sequence"], rows["t"], rows["values"] = np.arange(1, 10), 10**12, UNKNOWN
+    rows["moment"], rows["leg"] = MOMENT_CODE["arrived"], LEG_CODE["prefill"]
+    rows["moment"][1:] = 255
+    with (tmp_path / "odd.kvs").open("wb") as file:
+        writer = Writer(file)
+        writer.process(0, {"boot_id": "b", "pid": 1, "start_ticks": 7, "segments": 1, "started": {"engine": "e0"}})
+        writer.records(0, 1, rows.tobytes())
+        writer.end({})
+    past = open_past([tmp_path / "odd.kvs"], lambda share: None)
+    try:
+        found = list(passage(past))
+    finally:
+        past.close()
+    assert sum(len(part.events) for part in found) == 1
+    assert sum(part.events.impossible for part in found) == 8
+    assert found[-1].notes == ()

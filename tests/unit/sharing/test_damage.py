@@ -6,15 +6,18 @@ import random
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvscope.model.errors import InputError
 from kvscope.probe.recording import SAID, Writer
+from kvscope.probe.vocabulary import LEG_CODE, MOMENT_CODE
 from kvscope.sharing import allowed
 from kvscope.sharing.share import Wishes, share
 from kvscope.sources.opening import open_all
+from kvscope.sources.records import RECORD
 
 REAL = Path("docs/pictures/pull.kvs")
 NUMBERS = st.integers(-(2**70), 2**70) | st.floats()
@@ -62,11 +65,14 @@ def test_strange_things_that_are_said(
 ) -> None:
     folder = tmp_path_factory.mktemp("strange")
     right = {name: of() for name, of in SAID.items() if not isinstance(info.get(name, of()), of)}
+    event = np.zeros(1, RECORD)
+    event["sequence"], event["t"], event["moment"], event["leg"] = 1, 10**12, MOMENT_CODE["started"], LEG_CODE["engine"]
     with open(folder / "it.kvs", "wb") as file:
         writer = Writer(file)
         writer.head(head)
         writer.process(0, info | right | {"started": started})
         writer.process(1, {"boot_id": "boot", "pid": 1, "start_ticks": 1})
+        writer.records(0, 0, event.tobytes())
         writer.end({})
     share([folder / "it.kvs"], folder / "out.kvs", Wishes(secret=secret, keep_time=True))
     assert open_all([folder / "out.kvs"], None).events.processes
