@@ -1,8 +1,20 @@
-"""The figures that tests on real engines print are shown though the tests pass: they say what was held to what."""
+"""The figures that tests on real engines print are shown though the tests pass: they say what was held to what.
+What ends a run ends its engines, too."""
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Iterator
+
 import pytest
+
+
+@pytest.fixture(scope="session", autouse=True)
+def ended_as_by_ctrl_c() -> Iterator[None]:
+    """SIGTERM would end the run at once, and leave the engines that its fixtures hold."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGTERM, before)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
