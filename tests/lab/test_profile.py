@@ -198,5 +198,5 @@ def test_a_thread_that_spins_shows_as_gil_wait_on_the_writer(
         )
         assert waits >= 10
         assert held > 0.8 * waits
-        assert part(after, GIL_WAIT) > 2 * part(before, GIL_WAIT)
+        assert part(after, GIL_WAIT) > part(before, GIL_WAIT)
         assert not any(name.startswith("spinner") for name in before.held_by)
