@@ -34,12 +34,13 @@ def run(args: argparse.Namespace) -> int:
     from kvscope.whatif.render.page import put_estimate
 
     console = console_for(args)
-    events = open_sources(args.files).events
+    opened = open_sources(args.files)
+    events = opened.events
     found = estimate(events, split(events), Wish(args.connector, args.dispatch, round(args.hold * 1e9)))
     if args.json:
-        print(estimate_document(found), end="")
+        print(estimate_document(found, opened.notes), end="")
         return 0
     page = page_for(console, args.plain)
-    put_estimate(page, found)
+    put_estimate(page, found, opened.notes)
     show(console, page, args.plain)
     return 0

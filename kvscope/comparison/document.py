@@ -29,7 +29,8 @@ def comparison_document(verdict: Verdict) -> str:
 
 
 def _side(side: Side, compared: int) -> Json:
-    return {"name": side.name, "requests": len(side) + side.untimed, "timed": len(side), "compared": compared}
+    return {"name": side.name, "requests": len(side) + side.untimed, "timed": len(side), "compared": compared,
+            "events_lost": side.splits.tally.lost}  # fmt: skip
 
 
 def _difference(each: Difference) -> Json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,8 @@ VERSION = 1
 Json = dict[str, Any]
 
 
-def estimate_document(found: Estimate) -> str:
-    """The document, indented."""
+def estimate_document(found: Estimate, notes: Sequence[str] = ()) -> str:
+    """The document, indented. `notes`: sentences on what was read."""
     reserved = found.reserved
     told = {
         "version": VERSION,
@@ -24,6 +25,8 @@ def estimate_document(found: Estimate) -> str:
         "asked_mode": {"connector": found.to.connector, "dispatch": found.to.dispatch},
         "requests": found.requests,
         "left_out": {"untimed": found.left.untimed, "of_another_mode": found.left.otherwise},
+        "events_lost": found.left.lost,
+        "notes": list(notes),
         "ttft": [_guess(each) for each in found.guesses],
         "costs": [_cost(each) for each in found.costs],
         "decode_half_first": found.early,

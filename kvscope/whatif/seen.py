@@ -28,6 +28,8 @@ class Left:
     """without a TTFT, or with one that no handoff was part of"""
     otherwise: int
     """served in another mode than most"""
+    lost: int
+    """events that rings had overwritten before they were read"""
 
 
 def gather_seen(events: Events, splits: Splits, hold_ns: int = 0) -> tuple[Seen, Left]:
@@ -37,7 +39,7 @@ def gather_seen(events: Events, splits: Splits, hold_ns: int = 0) -> tuple[Seen,
         raise InputError("no request was handed from prefill to decode and got its first token: nothing to replay")
     commonest = Counter(found[found >= 0].tolist()).most_common(1)[0][0]
     chosen = splits.select(found == commonest)
-    left = Left(int((found < 0).sum()), int(((found >= 0) & (found != commonest)).sum()))
+    left = Left(int((found < 0).sum()), int(((found >= 0) & (found != commonest)).sum()), splits.tally.lost)
     return Seen(chosen, MODES[commonest], hold_ns, next_steps(events, chosen)), left
 
 

@@ -76,6 +76,11 @@ def _put_coverage(page: Page, verdict: Verdict) -> None:
     strata = f"{count(len(verdict.same.weights), 'stratum', 'strata')} of computed tokens, bytes moved and load"
     parts = [_covered(side, n) for side, n in zip((verdict.one, verdict.other), verdict.same.counts, strict=True)]
     page.labelled("COMPARED", f"{'; '.join(parts)}: in {strata}")
+    for side in (verdict.one, verdict.other):
+        if lost := side.splits.tally.lost:
+            page.labelled(
+                "LOST", f"{count(lost, 'event')} of {side.name}: requests that they were of are not in it", WARNING
+            )
     few = [
         side.name for side, share in zip((verdict.one, verdict.other), verdict.covered, strict=True) if share < COVERED
     ]

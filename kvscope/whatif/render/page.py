@@ -17,8 +17,8 @@ MARK = "HYPOTHETICAL"
 WORDS = {-1: "shorter", 0: "perhaps the same", 1: "longer"}
 
 
-def put_estimate(page: Page, found: Estimate) -> None:
-    """Draw it."""
+def put_estimate(page: Page, found: Estimate, notes: Sequence[str] = ()) -> None:
+    """Draw it. `notes`: sentences on what was read."""
     page.line(f"WHAT IF  {found.to}  instead of  {found.was}   {MARK}", HEADING)
     page.rule()
     page.prose(f">> {sentence(found)}", hang=3, style=STRONG)
@@ -28,6 +28,10 @@ def put_estimate(page: Page, found: Estimate) -> None:
     _put_price(page, found)
     page.items("ASSUMED", found.assumed)
     page.labelled("REPLAYED", _replayed(found))
+    if found.left.lost:
+        page.labelled("LOST", f"{count(found.left.lost, 'event')}: requests that they were of are not in it", WARNING)
+    if notes:
+        page.items("NOTE", notes)
 
 
 def sentence(found: Estimate) -> str:

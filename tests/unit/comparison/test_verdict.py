@@ -51,6 +51,17 @@ def test_the_exposed_stages_of_the_sure_ones_come_first_and_add_up() -> None:
     assert "of the stages dispatch +50.0" in " ".join(shown.split())
 
 
+def test_events_that_were_lost_are_told_beside_the_numbers() -> None:
+    from kvscope.comparison.document import comparison_document
+
+    one, other = pair()
+    assert "LOST" not in text(compared(one, other))
+    tally = replace(other.splits.tally, lost=7)
+    verdict = compared(one, replace(other, splits=replace(other.splits, tally=tally)))
+    assert f"LOST 7 events of {other.name}" in " ".join(text(verdict).split())
+    assert [side["events_lost"] for side in json.loads(comparison_document(verdict))["comparison"]["sides"]] == [0, 7]
+
+
 @pytest.mark.parametrize("width", [60, 80, 100, 160])
 def test_it_fits_its_page(width: int) -> None:
     text(compared(*pair()), width)

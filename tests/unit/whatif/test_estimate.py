@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -121,6 +122,22 @@ def test_a_recording_without_a_handoff_is_refused() -> None:
     nothing: Events = events_of([])
     with pytest.raises(InputError, match="no request was handed from prefill to decode"):
         estimate(nothing, split(nothing), Wish("push", "early"))
+
+
+def test_what_was_lost_and_what_is_to_be_known_of_the_sources_stand_beside_it() -> None:
+    whole = events(stretch("sequential", 0, 2))
+    short = replace(whole, processes=(replace(whole.processes[0], lost=7), *whole.processes[1:]))
+    found = estimate(short, split(short), Wish(None, "early"))
+    page = Page(100)
+    put_estimate(page, found, ["a part is missing"])
+    text = "\n".join(str(line) for line in page.lines)
+    assert "7 events" in text
+    assert "a part is missing" in text
+    told = json.loads(estimate_document(found, ["a part is missing"]))
+    assert (told["events_lost"], told["notes"]) == (7, ["a part is missing"])
+    clean = page_of(of(stretch("sequential", 0, 2), None, "early"))
+    assert "LOST" not in clean
+    assert "NOTE" not in clean
 
 
 def test_every_page_and_every_document_says_that_it_is_hypothetical() -> None:
