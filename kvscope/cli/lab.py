@@ -8,7 +8,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kvscope.cli import front, lab_incident
+from kvscope.cli import front, lab_incident, lab_sweep
 from kvscope.cli.endings import ended_by_signals
 from kvscope.cli.outcome import say, say_lines
 from kvscope.model.counting import count
@@ -23,7 +23,7 @@ FAILED = 1
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The verbs of `kvscope lab`."""
-    verbs = parser.add_subparsers(dest="verb", required=True, metavar="run|incident|stop|setup|files")
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="run|incident|sweep|stop|setup|files")
     run = verbs.add_parser("run", help="start a pair, send a load, report where the time went")
     _add_load(run.add_argument_group("load"))
     _add_pair(run.add_argument_group("pair"))
@@ -31,6 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     run.add_argument("--keep", action="store_true", help="leave pair and router up afterwards")
     incident = verbs.add_parser("incident", help="make known incidents for real, and record them; alone: list them")
     lab_incident.describe(incident)
+    sweep = verbs.add_parser("sweep", help="benchmark push and pull by length and rate: one page with pictures")
+    lab_sweep.describe(sweep)
     stop = verbs.add_parser("stop", help="end a pair that was kept")
     stop.add_argument("folder", type=Path, metavar="DIR", help="the output folder of its run")
     setup = verbs.add_parser("setup", help="make vLLM's environment, and nothing else")
@@ -39,11 +41,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "releases", nargs="*", metavar="RELEASE", help="default: the supported ones that cannot run here"
     )
     files.add_argument("--plain", action="store_true", help="no live display, no colour")
-    for verb in (run, incident, setup):
+    for verb in (run, incident, sweep, setup):
         verb.add_argument("--python", type=Path, metavar="PATH", help="an interpreter that has vLLM and NIXL already")
         verb.add_argument("--plain", action="store_true", help="no live display, no colour")
     run.set_defaults(call=_run)
     incident.set_defaults(call=lab_incident.run)
+    sweep.set_defaults(call=lab_sweep.run)
     stop.set_defaults(call=_stop)
     setup.set_defaults(call=_setup)
     files.set_defaults(call=_files)

@@ -283,7 +283,7 @@ NOT_MADE: dict[str, str] = {
     "slowest-rank": "it needs decode on two ranks, for which two cores are too few",
     "engine-restarted": "it needs an engine started anew in a pair that is up",
     "prompt-list": "the lab's load sends one prompt a request",
-    "declined-return-read": "it needs a router that hands decode's blocks of one turn to the next",
+    "declined-return-read": "it needs a client that goes on with a conversation once decode's blocks have expired",
     "clock-skew": "it needs engines in time namespaces; tests shift recordings in its place",
     "which-ttft": "it is how somebody reads a recording, and nothing that happens",
     "misread-counters": "it is how somebody reads a recording, and nothing that happens",

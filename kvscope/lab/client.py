@@ -7,11 +7,12 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from time import monotonic_ns
-from typing import Any
-
-from aiohttp import ClientError, ClientSession
+from typing import TYPE_CHECKING, Any
 
 from kvscope.model.errors import InputError
+
+if TYPE_CHECKING:
+    from aiohttp import ClientSession
 
 
 @dataclass(frozen=True)
@@ -89,9 +90,13 @@ class _Stream:
             self.text += text
 
 
-async def ask(session: ClientSession, url: str, asked: ClientRecord, output_tokens: int) -> ClientRecord:
+async def ask(
+    session: ClientSession, url: str, asked: ClientRecord, output_tokens: int, model: str = ""
+) -> ClientRecord:
     """Send a greedy, streamed completion; returns `asked` with what came of it. Errors are in the record."""
-    body = {
+    from aiohttp import ClientError  # late: whoever only reads records needs no HTTP
+
+    body: dict[str, Any] = {
         "prompt": asked.prompt,
         "max_tokens": output_tokens,
         "temperature": 0,
@@ -99,6 +104,7 @@ async def ask(session: ClientSession, url: str, asked: ClientRecord, output_toke
         "stream": True,
         "stream_options": {"include_usage": True},
         "return_token_ids": True,
+        **({"model": model} if model else {}),
     }
     stream, status, first_byte, error = _Stream(), 0, 0, ""
     sent = monotonic_ns()

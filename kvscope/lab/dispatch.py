@@ -63,11 +63,20 @@ class Conduct:
 
 
 def prefill_body(body: Body) -> Body:
-    """The prefill leg: one token, not streamed, its KV to be handed over."""
+    """The prefill leg: one token, not streamed, its KV to be handed over.
+
+    A client that goes on where an answer ended may send what that answer told of decode's blocks: prefill reads them.
+    """
     kept = {name: value for name, value in body.items() if name not in NOT_FOR_PREFILL}
     asked: Body = {"do_remote_decode": True, "do_remote_prefill": False}
     unknown = dict.fromkeys(("remote_engine_id", "remote_block_ids", "remote_host", "remote_port"))
-    return {**kept, "max_tokens": 1, "stream": False, "kv_transfer_params": asked | unknown}
+    return {**kept, "max_tokens": 1, "stream": False, "kv_transfer_params": asked | unknown | _handed_back(body)}
+
+
+def _handed_back(body: Body) -> Body:
+    """What an earlier turn's answer told of the blocks that decode still holds; nothing, where it told nothing."""
+    told = body.get("kv_transfer_params")
+    return dict(told) if isinstance(told, dict) and told.get("do_remote_decode") is True else {}
 
 
 def decode_body(body: Body, params: Body) -> Body:

@@ -7,9 +7,10 @@ import math
 import random
 import string
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, replace
 from time import monotonic_ns
+from typing import Any
 
 from aiohttp import ClientSession, ClientTimeout, TCPConnector
 
@@ -53,6 +54,8 @@ class LoadOptions:
     """So many arrive together, BUNCH_S apart, each bunch when its last would be due; only of fixed arrivals."""
     delay_s: float = 0.0
     """After the begin of the load that it is sent beside."""
+    model: str = ""
+    """Its name, for routers that want one."""
 
 
 @dataclass(frozen=True)
@@ -120,18 +123,26 @@ def run_load(options: LoadOptions, url: str, progress: Progress) -> list[ClientR
 
 def run_loads(loads: Sequence[LoadOptions], url: str) -> list[ClientRecord]:
     """Send several loads beside each other, each after its delay, none with a warm-up; returns all records."""
-    return asyncio.run(_beside(loads, url))
+    return beside([send(each, url) for each in loads])
 
 
-async def _beside(loads: Sequence[LoadOptions], url: str) -> list[ClientRecord]:
-    return [record for records in await asyncio.gather(*(_one(each, url) for each in loads)) for record in records]
+def beside(loads: Sequence[Coroutine[Any, Any, list[ClientRecord]]]) -> list[ClientRecord]:
+    """Run what sends loads, all at once; returns all records."""
+    return asyncio.run(_beside(loads))
 
 
-async def _one(options: LoadOptions, url: str) -> list[ClientRecord]:
+async def _beside(loads: Sequence[Coroutine[Any, Any, list[ClientRecord]]]) -> list[ClientRecord]:
+    return [record for records in await asyncio.gather(*loads) for record in records]
+
+
+async def send(
+    options: LoadOptions, url: str, answered: Callable[[ClientRecord], None] = lambda _: None
+) -> list[ClientRecord]:
+    """Send one load after its delay, without a warm-up. `answered` is told of each answer."""
     timeout = ClientTimeout(total=options.timeout_s)
     async with ClientSession(connector=TCPConnector(limit=0), timeout=timeout) as session:
         await asyncio.sleep(options.delay_s)
-        return await _send(session, options, url, lambda _: None)
+        return await _send(session, options, url, answered)
 
 
 async def _run(options: LoadOptions, url: str, progress: Progress) -> list[ClientRecord]:
@@ -140,9 +151,15 @@ async def _run(options: LoadOptions, url: str, progress: Progress) -> list[Clien
         progress.phase(f"warm up with {count(options.warm_up, 'request')}")
         warm = await _warm_up(session, options, url)
         progress.phase(f"send {count(options.requests, 'request')} at {options.rate:g}/s ({options.arrivals})")
-        records = await _send(session, options, url, progress.detail)
+        records = await _send(session, options, url, _Heard(progress, options.requests))
     progress.finish()
     return warm + records
+
+
+async def warm_up(options: LoadOptions, url: str) -> list[ClientRecord]:
+    """Send its warm-up alone, one request after the other."""
+    async with ClientSession(timeout=ClientTimeout(total=options.timeout_s)) as session:
+        return await _warm_up(session, options, url)
 
 
 async def _warm_up(session: ClientSession, options: LoadOptions, url: str) -> list[ClientRecord]:
@@ -150,23 +167,32 @@ async def _warm_up(session: ClientSession, options: LoadOptions, url: str) -> li
     for number in range(options.warm_up):
         length = options.input_tokens[number % len(options.input_tokens)][0]
         asked = _asked(prompt(length, f"warm-up {options.seed} {number}"), monotonic_ns(), warm_up=True)
-        records.append(await ask(session, url, asked, options.output_tokens))
+        records.append(await ask(session, url, asked, options.output_tokens, options.model))
     return records
 
 
+class _Heard:
+    """Shows how many answers there are."""
+
+    def __init__(self, progress: Progress, requests: int) -> None:
+        self._progress, self._requests, self._finished, self._failed = progress, requests, 0, 0
+
+    def __call__(self, record: ClientRecord) -> None:
+        self._finished, self._failed = self._finished + record.ok, self._failed + (not record.ok)
+        self._progress.detail(f"{self._finished} of {self._requests} finished, {self._failed} failed")
+
+
 async def _send(
-    session: ClientSession, options: LoadOptions, url: str, heard: Callable[[str], None]
+    session: ClientSession, options: LoadOptions, url: str, answered: Callable[[ClientRecord], None]
 ) -> list[ClientRecord]:
     begin = monotonic_ns()
-    count = {"finished": 0, "failed": 0}
 
     async def one(planned: Planned) -> ClientRecord:
         due = begin + int(planned.at_s * 1e9)
         await asyncio.sleep(max(0.0, (due - monotonic_ns()) / 1e9))
         asked = _asked(planned.prompt, due, warm_up=False, name=planned.name)
-        record = await ask(session, url, asked, options.output_tokens)
-        count["finished" if record.ok else "failed"] += 1
-        heard(f"{count['finished']} of {options.requests} finished, {count['failed']} failed")
+        record = await ask(session, url, asked, options.output_tokens, options.model)
+        answered(record)
         return record
 
     return await asyncio.gather(*(one(planned) for planned in plan(options)))

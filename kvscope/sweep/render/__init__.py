@@ -1,0 +1,1 @@
+"""A sweep as HTML, Markdown and pictures."""
