@@ -30,8 +30,9 @@ from kvscope.core.legs import (
     within_bounds,
 )
 from kvscope.core.parked import Group, Parked, groups_of
+from kvscope.core.recent import Recent
 from kvscope.model.engines import gather_engines
-from kvscope.model.events import EVENT, Events, Process, picked, stacked
+from kvscope.model.events import Events, Process, picked, stacked
 from kvscope.model.graph import NODE
 from kvscope.model.membership import among
 from kvscope.model.requests import STATES, State, Tally
@@ -44,8 +45,7 @@ _NEVER = UNKNOWN
 _ENDS = np.zeros((256, 8), bool)
 _ENDS[MOMENT_CODE["finished"], DECODE] = True
 _ENDS[MOMENT_CODE["released"], PREFILL] = True
-_CHUNK, _STEP = MOMENT_CODE["chunk"], MOMENT_CODE["step"]
-_MEETINGS = (MOMENT_CODE["handshake_begun"], MOMENT_CODE["handshake_ended"])
+_CHUNK = MOMENT_CODE["chunk"]
 _RESERVED, _OVER = MOMENT_CODE["reserved"], [NODE["D.finished"], NODE["D.released"]]
 
 
@@ -84,7 +84,7 @@ class Stream:
         self._texts: dict[int, str] = {}
         self._held, self._parked = Held(), Parked()
         self._answered = np.empty(0, np.uint64)  # legs of held requests whose first token was given out
-        self._scoped = np.empty(0, EVENT)
+        self._recent = Recent()
         self._new: list[np.ndarray] = []
         self._closed: tuple[dict[int, int], dict[int, int]] = ({}, {})
         self._uncounted = Tally()
@@ -99,7 +99,7 @@ class Stream:
     @property
     def held(self) -> int:
         """Events in memory."""
-        return len(self._held) + len(self._parked) + len(self._scoped) + sum(len(rows) for rows in self._new)
+        return len(self._held) + len(self._parked) + len(self._recent) + sum(len(rows) for rows in self._new)
 
     def feed(self, events: Events, now: int = UNKNOWN) -> list[Splits]:
         """Take a batch, in any order; returns what is over, possibly nothing. `now`: the clock, where it runs on."""
@@ -140,7 +140,7 @@ class Stream:
         over = [self._give_out(solution, done, spare)] if due else []
         self._park(solution, answered)
         # Not before: a batch may reach further back than what is kept, and what is over in it needs the steps of then.
-        self._scoped = picked(self._scoped, self._clocks.age(self._scoped) <= self.limits.history_ns)
+        self._recent.forget(self._clocks.passed - self.limits.history_ns)
         return [splits for splits in over if len(splits)], first, left
 
     def _full(self) -> bool:
@@ -247,9 +247,9 @@ class Stream:
         self._new.clear()
         role = roles(rows)
         scoped = role == ENGINE
-        keep = scoped & among(rows["moment"], _STEP, *_MEETINGS)
-        self._scoped = stacked((self._scoped, picked(rows, keep)))
-        self._count(Tally(events=int(scoped.sum())))
+        of_engines = picked(rows, scoped)
+        self._recent.add(of_engines, self._clocks.passed - self._clocks.age(of_engines))
+        self._count(Tally(events=len(of_engines)))
         rows, role = picked(rows, ~scoped), role[~scoped]
         hashes = leg_hash(self._engines.of_process[rows["process"]], rows["request"], role)
         ends = _ENDS[rows["moment"], rows["leg"]]
@@ -279,15 +279,14 @@ class Stream:
 
     def _events(self, rows: np.ndarray) -> Events:
         """Rows with the steps of the engines that computed a prompt among them in chunks, and the handshakes."""
-        scoped = self._scoped[among(self._scoped["moment"], *_MEETINGS)]
+        scoped = [self._recent.meetings()]
         chunks = rows["process"][rows["moment"] == _CHUNK]
         if len(chunks):
             engine = self._engines.of_process
-            steps = self._scoped[self._scoped["moment"] == _STEP]
-            steps = steps[np.isin(engine[steps["process"]], np.unique(engine[chunks]))]
-            scoped = stacked((scoped, steps[steps["t"] >= rows["t"].min()]))
+            prefills = np.isin(engine, np.unique(engine[chunks]))
+            scoped.append(self._recent.steps(int(rows["t"].min()), prefills))
         processes = tuple(replace(process, lost=0, earlier=0) for process in self._processes)
-        return Events(stacked((rows, scoped)), processes, self._texts)
+        return Events(stacked((rows, *scoped)), processes, self._texts)
 
     def _closed_rows(self, due: bool) -> np.ndarray:
         """(rows,) bool: of legs that ended a while ago."""

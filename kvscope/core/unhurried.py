@@ -11,7 +11,7 @@ import numpy as np
 
 from kvscope.core.critical_path import Solution
 from kvscope.core.stream import SECOND, Limits, Stream
-from kvscope.model.events import Events, picked
+from kvscope.model.events import Events
 from kvscope.model.membership import among
 from kvscope.model.requests import Tally
 from kvscope.model.splits import Splits
@@ -28,8 +28,7 @@ PATIENT = Limits(
     max_rows=1_500_000,
 )
 STEPS = 500_000
-"""Steps that are kept for what is held, at most."""
-_STEP = MOMENT_CODE["step"]
+"""Steps that are kept for what is held, or few more."""
 _COMPUTING = tuple(MOMENT_CODE[name] for name in ("scheduled", "chunk", "resumed"))
 
 
@@ -68,14 +67,10 @@ class Unhurried(Stream):
 
     def _let_steps_go(self) -> None:
         """Those that ended before anything that is held was computed."""
-        held, steps = self._held.rows, self._scoped["moment"] == _STEP
+        held = self._held.rows
         computing = self._clocks.age(held[among(held["moment"], *_COMPUTING)])
-        age = self._clocks.age(self._scoped)
-        oldest = int(computing.max(initial=UNKNOWN))
-        newer = steps & (age <= oldest)
-        if (excess := int(newer.sum()) - STEPS) > 0:
-            newer[np.flatnonzero(newer)[np.argsort(-age[newer], kind="stable")[:excess]]] = False
-        self._scoped = picked(self._scoped, newer | ~steps)
+        oldest = int(computing.max(initial=0))
+        self._recent.let_steps_go(self._clocks.passed - oldest, STEPS)
 
     def _settled(self, solution: Solution, closed: np.ndarray) -> np.ndarray:
         """(n,) Of those that a stream takes to be over, the ones to which nothing is left that could say otherwise."""
