@@ -41,7 +41,8 @@ class Results:
     def span(self) -> str:
         """When it was measured."""
         times = sorted(str(each.told.get("begun", "")) for each in self.cells)
-        return f"{_minute(times[0])} to {_minute(times[-1])} UTC" if times else "nothing is measured yet"
+        ends = list(dict.fromkeys((_minute(times[0]), _minute(times[-1])))) if times else []
+        return f"{' to '.join(ends)} UTC" if ends else "nothing is measured yet"
 
     @property
     def headlines(self) -> list[str]:

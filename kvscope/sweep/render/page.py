@@ -63,7 +63,7 @@ def page(results: Results) -> Iterator[str]:
         yield from _figures(results, words)
     yield f"<h2>How it was measured</h2>\n{items([*asked(results), *HOW])}"
     if settings := served(results):
-        yield f"<h3>Served by</h3>\n{items(settings)}"
+        yield f'<h3>Served by</h3>\n<p class="settings">{escape("; ".join(settings))}</p>\n'
     if said := notes(results):
         yield f"<h2>Notes</h2>\n{items(said)}"
     yield "</body>\n</html>\n"

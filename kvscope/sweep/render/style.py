@@ -21,6 +21,7 @@ h1 { font-size: 24px; margin: 0 0 2px; line-height: 1.25; }
 h2 { font-size: 18px; margin: 38px 0 8px; padding-top: 14px; border-top: 1px solid var(--line); }
 h3 { font-size: 15px; margin: 22px 0 6px; }
 p { margin: 4px 0 10px; max-width: 78ch; }
+.settings { max-width: 92ch; }
 .dim { color: var(--dim); }
 ul { margin: 8px 0; padding-left: 20px; max-width: 92ch; }
 li { margin: 3px 0; }
