@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING
 
 from kvscope.cli.incidents_arguments import add_incidents, flight_of
 from kvscope.cli.outcome import OK, missing_extra, not_installed, say
+from kvscope.cli.positive import above_zero
 from kvscope.cli.record import stopping
+from kvscope.cli.sizes import size
 from kvscope.cli.sources_arguments import add_run_dir
 from kvscope.live.wire import METRICS, PORT
 from kvscope.model.errors import InputError
@@ -23,6 +25,7 @@ from kvscope.model.errors import InputError
 if TYPE_CHECKING:
     from kvscope.incidents.flight import Flight
     from kvscope.live.access import Access
+    from kvscope.live.passing import Taken
     from kvscope.live.serving import Server
     from kvscope.metrics.reading import Reading
     from kvscope.metrics.service import Service
@@ -45,8 +48,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     guard.add_argument("--password-file", type=Path, metavar="FILE", help="holds user:password, for basic auth")
     parser.add_argument("--slo", metavar="LIMITS", help="objectives that metrics are judged by: ttft=800ms,tpot=30ms")
     parser.add_argument("--no-metrics", action="store_true", help=f"read nothing for {METRICS}")
+    _add_taking(parser)
     add_run_dir(parser)
     add_incidents(parser)
+
+
+def _add_taking(parser: argparse.ArgumentParser) -> None:
+    taking = parser.add_argument_group("many hosts")
+    taking.add_argument(
+        "--take", type=Path, metavar="DIR", help="keep there what `kvscope agent` sends, and serve that"
+    )
+    taking.add_argument(
+        "--take-quota", type=above_zero(size), metavar="BYTES", help="what that may take (all there is)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -63,16 +77,23 @@ def run(args: argparse.Namespace) -> int:
     except RingError as error:
         raise InputError(str(error)) from None
     flight = flight_of(args)
+    if args.take and flight is not None:
+        raise InputError(
+            "--save-to keeps what this host's rings hold, and with --take they are not read; leave one away"
+        )
     service = None if args.no_metrics else service_of(args, access, flight)
     _allow_many_files()
     with stopping(None) as stop, signalled(flight), ExitStack() as stack:
+        taking = taken_of(args, stack)
         if flight is not None:
             stack.callback(flight.close)
         if service is not None:
             stack.enter_context(service)
         elif flight is not None:
             stack.enter_context(_reading_for(flight, args))
-        server = Server(args.run_dir, args.host, args.port, metrics=service, access=access, flight=flight)
+        server = Server(
+            args.run_dir, args.host, args.port, metrics=service, access=access, flight=flight, taking=taking
+        )
         stack.enter_context(server)
         print(server.url, flush=True)
         for warning in _warnings(args, access):
@@ -129,10 +150,27 @@ def service_of(args: argparse.Namespace, access: Access, flight: Flight | None) 
         say(f"kvscope: no {METRICS}: {not_installed(error, 'serve')}")
         return None
     objectives = parse_objectives(args.slo) if args.slo is not None else None
-    return Service(args.run_dir, objectives, access.valid.end if access.valid else None, flight)
+    poll = None
+    if args.take:
+        from kvscope.live.taken import TakenFolder
+
+        poll = TakenFolder(args.take)
+    return Service(args.run_dir, objectives, access.valid.end if access.valid else None, flight, poll)
+
+
+def taken_of(args: argparse.Namespace, stack: ExitStack) -> Taken | None:
+    """What takes batches of agents, until `stack` ends; None: nothing does."""
+    if args.take is None:
+        return None
+    from kvscope.agents.taking import Taker
+    from kvscope.live.passing import Taken
+
+    return Taken(stack.enter_context(Taker(args.take, args.take_quota, say)))
 
 
 def _there(processes: int, args: argparse.Namespace) -> str:
+    if args.take:
+        return f"taking what agents send, kept in {args.take}"
     if processes:
         return f"serving the rings of {processes} processes in {args.run_dir}"
     return (

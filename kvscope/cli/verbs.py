@@ -42,6 +42,7 @@ VERBS: tuple[Verb, ...] = (
     Verb("export", "kvscope.cli.export", "export"),
     Verb("share", "kvscope.cli.share"),
     Verb("serve", "kvscope.cli.serve", "serve"),
+    Verb("agent", "kvscope.cli.agent"),
     Verb("dashboards", "kvscope.cli.dashboards", "dashboards"),
     Verb("annotate", "kvscope.cli.annotate", "dashboards"),
     Verb("report", "kvscope.cli.report"),

@@ -73,8 +73,8 @@ def access_of(
     return Access(
         tls=_context(certificate, key),
         valid=validity_of(_readable(certificate, "--tls-cert")) if certificate else None,
-        token=_secret(token_file, "--token-file", "a token"),
-        password=_user(_secret(password_file, "--password-file", "user:password"), password_file),
+        token=secret_of(token_file, "--token-file", "a token"),
+        password=_user(secret_of(password_file, "--password-file", "user:password"), password_file),
     )
 
 
@@ -145,7 +145,7 @@ def _readable(path: Path, option: str, most: int = MOST_PEM_BYTES) -> bytes:
         raise InputError(f"{option}: cannot read {path}: {(error.strerror or str(error)).lower()}") from None
 
 
-def _secret(path: Path | None, option: str, what: str) -> str:
+def secret_of(path: Path | None, option: str, what: str) -> str:
     """The one line of a file."""
     if path is None:
         return ""

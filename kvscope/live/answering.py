@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import io
 import json
+import ssl
 from collections.abc import Mapping
 from functools import cache
 from http import HTTPStatus
 from http.client import LineTooLong
 from http.server import BaseHTTPRequestHandler
 from importlib.metadata import version
+from time import monotonic_ns
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
+from kvscope.agents.wire import GARBAGE, PLAIN, TOKEN
+from kvscope.agents.wire import MOST_BODY as MOST_BATCH
 from kvscope.live.access import OPEN, REALM, address_for
 from kvscope.live.outbox import Outbox, follow
-from kvscope.live.visitors import ASK_S, IDLE_S, MOST, SCRAPE_S, Doing
-from kvscope.live.wire import EVENTS, HEALTH, MEDIA_TYPE, METRICS, READY, TRIGGER
+from kvscope.live.visitors import ASK_S, IDLE_S, MOST, SCRAPE_S, SEND_S, Doing
+from kvscope.live.wire import EVENTS, HEALTH, MEDIA_TYPE, METRICS, READY, TAKE, TRIGGER
 from kvscope.probe.reader import RingError, list_rings
 from kvscope.probe.recording import VERSION, Writer
 from kvscope.probe.ring import boot_id
-from kvscope.probe.tap import Progress, Tap
+from kvscope.probe.tap import Tap, is_progress
 
 if TYPE_CHECKING:
     from kvscope.live.serving import Server
@@ -31,12 +35,12 @@ MOST_BODY = 1 << 20
 
 ABOUT = f"""kvscope serve: what the engines of this host record is at {EVENTS}, for kvscope top --connect,
 and what they come to at {METRICS}, for Prometheus; {HEALTH} and {READY} say how it is;
-POST {TRIGGER} saves the last minutes, where they are kept
+POST {TRIGGER} saves the last minutes, where they are kept; POST {TAKE} is for kvscope agent
 """
 READ, ASKED = ("GET", "HEAD"), ("POST",)
-PAGES = {"/": READ, EVENTS: READ + ASKED, METRICS: READ, HEALTH: READ, READY: READ, TRIGGER: ASKED}
+PAGES = {"/": READ, EVENTS: READ + ASKED, METRICS: READ, HEALTH: READ, READY: READ, TRIGGER: ASKED, TAKE: ASKED}
 """What there is -> the methods that it takes."""
-PATHS = f"{EVENTS}, {METRICS}, {HEALTH}, {READY} and POST {TRIGGER}"
+PATHS = f"{EVENTS}, {METRICS}, {HEALTH}, {READY}, POST {TRIGGER} and POST {TAKE}"
 MOST_REASON = 4096
 """Bytes of what is said with a trigger."""
 
@@ -74,8 +78,10 @@ class Handler(BaseHTTPRequestHandler):
             if tls is not None:
                 self.request.do_handshake()
             super().setup()
-        except BaseException:
+        except BaseException as error:
             self.request.close()
+            if self.server.taking is not None and isinstance(error, ssl.SSLError):
+                self.server.taking.refuse(PLAIN, self._peer, str(error.reason or error).replace("_", " ").lower())
             raise
         self.rfile = self._arriving = _Arriving(cast(io.RawIOBase, self.rfile))
         self._answered = 0
@@ -89,12 +95,14 @@ class Handler(BaseHTTPRequestHandler):
     def handle_one_request(self) -> None:
         """Wait for a request, so long, and answer it."""
         self._arriving.left = MOST_HEAD
-        if self._answered:
+        sends = self._visitor.doing is Doing.SENDING  # it stays what it is between two batches
+        if self._answered and not sends:
             self.server.visitors.let(self._visitor, Doing.ASKING, IDLE_S)
         if not self._arriving.peek(1):
             self.close_connection = True
             return
-        self.server.visitors.let(self._visitor, Doing.ASKING, ASK_S)
+        if not sends:
+            self.server.visitors.let(self._visitor, Doing.ASKING, ASK_S)
         self._answered += 1
         try:
             super().handle_one_request()
@@ -118,8 +126,16 @@ class Handler(BaseHTTPRequestHandler):
         """Whatever is asked: who may ask it, whether it is there, and whether it can be asked so."""
         path, posted = self._path, self.command not in READ
         held = self.headers.get("Content-Length", "0") != "0" or self.headers.get("Transfer-Encoding") is not None
-        self.close_connection = self.close_connection or posted or held  # what it holds is not always read
-        answers = {EVENTS: self._events, METRICS: self._metrics, "/": self._about, TRIGGER: self._trigger}
+        sends = path == TAKE and self.server.taking is not None and self._may_ask()
+        # What it holds is not always read.
+        self.close_connection = self.close_connection or ((posted or held) and not sends)
+        answers = {
+            EVENTS: self._events,
+            METRICS: self._metrics,
+            "/": self._about,
+            TRIGGER: self._trigger,
+            TAKE: self._take,
+        }
         if not self._is_addressed_to_us():
             self._answer(HTTPStatus.FORBIDDEN, "ask for localhost: pages of other names are not served\n")
         elif path in (HEALTH, READY) and not posted:  # whoever looks after processes has no token
@@ -146,7 +162,7 @@ class Handler(BaseHTTPRequestHandler):
             if self._came_late():
                 return
             try:
-                since = progress_of(body)
+                since = mark_of(body)
             except ValueError as error:
                 self._answer(HTTPStatus.BAD_REQUEST, f"that is no mark: {error}\n")
             else:
@@ -175,6 +191,33 @@ class Handler(BaseHTTPRequestHandler):
                 status = HTTPStatus.INTERNAL_SERVER_ERROR if failed else HTTPStatus.ACCEPTED
                 self._answer(status, json.dumps(told), {"Content-Type": "application/json"})
 
+    def _take(self) -> None:
+        """A batch of an agent. A page in a browser of this host has none: it says where it is from."""
+        taking, size = self.server.taking, self._length(MOST_BATCH, "")
+        self.close_connection = self.close_connection or taking is None or not size
+        if not self.server.access.guarded and self.headers.get("Origin") is not None:
+            self._answer(HTTPStatus.FORBIDDEN, "this is not for pages in a browser\n")
+        elif taking is None:
+            self._answer(HTTPStatus.NOT_FOUND, "nothing is taken here: start `kvscope serve` with --take DIR\n")
+        elif not size:
+            why = taking.refuse(GARBAGE, self._peer, f"it has no length, or more than {MOST_BATCH >> 20} MiB")
+            self._answer(HTTPStatus.BAD_REQUEST, f"{why}\n")
+        elif not self.server.visitors.let(self._visitor, Doing.SENDING, SEND_S):
+            self._have_no_room(f"{MOST[Doing.SENDING]} agents send already, and no more may\n")
+        else:
+            body = self.rfile.read(size)
+            received = monotonic_ns()
+            if len(body) < size:
+                self.close_connection = True
+                return
+            told = taking.take(body, self._peer, received) | {"replied": monotonic_ns()}
+            self._answer(HTTPStatus.OK, json.dumps(told), {"Content-Type": "application/json"})
+
+    @property
+    def _peer(self) -> str:
+        """Where the other end is."""
+        return str(self.client_address[0])
+
     @property
     def _path(self) -> str:
         """What is asked for; empty where it is no address at all."""
@@ -202,6 +245,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def _refuse(self) -> None:
         self.close_connection = True
+        if self.server.taking is not None and self._path == TAKE:
+            self.server.taking.refuse(TOKEN, self._peer)
         asked = "Bearer" if self.server.access.token else REALM
         text = "show the token, or the user and password, that `kvscope serve` was given\n"
         self._answer(HTTPStatus.UNAUTHORIZED, text, {"WWW-Authenticate": asked})
@@ -251,10 +296,11 @@ class Handler(BaseHTTPRequestHandler):
         self.close_connection = True
         self._answer(HTTPStatus.SERVICE_UNAVAILABLE, text)
 
-    def _stream(self, since: Progress | None) -> None:
+    def _stream(self, since: Mapping[str, Any] | None) -> None:
         self.close_connection = True
         try:
-            list_rings(self.server.run_dir, [])
+            if self.server.taking is None:
+                list_rings(self.server.run_dir, [])
         except RingError as error:
             self._answer(HTTPStatus.SERVICE_UNAVAILABLE, f"{error}\n")
             return
@@ -269,9 +315,14 @@ class Handler(BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self._follow(since)
 
-    def _follow(self, since: Progress | None) -> None:
-        outbox = Outbox(self.connection, self.server.buffer_bytes)
-        follow(outbox, Tap(self.server.run_dir, Writer(outbox), hold_s=0, since=since), self.server.stop)
+    def _follow(self, since: Mapping[str, Any] | None) -> None:
+        outbox, taking = Outbox(self.connection, self.server.buffer_bytes), self.server.taking
+        writer = Writer(outbox)
+        if taking is not None:
+            follow(outbox, taking.source(writer, since), self.server.stop)
+            return
+        progress = since["rings"] if since else None
+        follow(outbox, Tap(self.server.run_dir, writer, hold_s=0, since=progress), self.server.stop)
 
     def version_string(self) -> str:
         """The Server header."""
@@ -292,7 +343,7 @@ def _condition_of(server: Server) -> dict[str, Any]:
     faults: list[RingError] = []
     about = {"version": _version(), "recording": VERSION, "run_dir": str(server.run_dir)}
     try:
-        found = list_rings(server.run_dir, faults)
+        found = list_rings(server.run_dir, faults) if server.taking is None else []
     except RingError as error:
         return {"status": str(error)} | about
     counts = {
@@ -300,13 +351,15 @@ def _condition_of(server: Server) -> dict[str, Any]:
         "clients": len(server.visitors.those(Doing.FOLLOWING)),
         "faults": [str(fault) for fault in faults],
     }
-    status = "; ".join(dict.fromkeys(each.fault for each in (server.metrics, server.flight) if each and each.fault))
+    parts = (server.metrics, server.flight, server.taking)
+    status = "; ".join(dict.fromkeys(each.fault for each in parts if each and each.fault))
     kept = {"flight": server.flight.told} if server.flight else {}
+    kept |= {"agents": server.taking.told} if server.taking else {}
     return {"status": status or "ok"} | about | counts | {"metrics": server.metrics is not None} | kept
 
 
-def progress_of(body: bytes) -> Progress | None:
-    """How far the mark in a request's body is; None if it is of another host. ValueError: it is no mark."""
+def mark_of(body: bytes) -> dict[str, Any] | None:
+    """The mark in a request's body; None if it is of another host. ValueError: it is no mark."""
     try:
         mark = json.loads(body)
     except RecursionError:
@@ -314,16 +367,6 @@ def progress_of(body: bytes) -> Progress | None:
     if not isinstance(mark, Mapping) or not isinstance(mark.get("rings"), Mapping):
         raise ValueError("an object with rings is expected")
     for name, entry in mark["rings"].items():
-        if not _is_progress(entry):
+        if not is_progress(entry):
             raise ValueError(f"what it says of {name} is not understood")
-    return dict(mark["rings"]) if mark.get("boot_id") == boot_id() else None
-
-
-def _is_progress(entry: object) -> bool:
-    match entry:
-        case [int(), int(), int(), list(cursors)]:
-            return all(
-                isinstance(each, list) and len(each) == 3 and all(isinstance(at, int) and at >= 0 for at in each)
-                for each in cursors
-            )
-    return False
+    return dict(mark) if mark.get("boot_id") == boot_id() else None

@@ -13,6 +13,7 @@ import numpy as np
 
 from kvscope.live.kept import Kept
 from kvscope.model.events import EVENT, Events
+from kvscope.model.exchange import Exchange
 from kvscope.sources.rings import Rings, reading_ahead
 from kvscope.sources.run_dirs import none_in
 
@@ -52,6 +53,8 @@ class Batch:
     """ns of the last event that there will ever be, once the clock has gone on beyond it"""
     first: int | None = None
     """ns of the first event that there is, given or not; None where nobody knows"""
+    exchanges: tuple[Exchange, ...] = ()
+    """what hosts' clocks showed, since the last poll"""
 
     @property
     def shown(self) -> int:

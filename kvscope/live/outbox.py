@@ -6,10 +6,13 @@ import select
 import socket
 import threading
 import time
+from typing import TYPE_CHECKING
 
 from kvscope.live.wire import INTERVAL_S
 from kvscope.probe.reader import RingError
-from kvscope.probe.tap import Tap
+
+if TYPE_CHECKING:
+    from kvscope.live.serving import Source
 
 BUFFER_BYTES = 4 << 20
 """What may wait for one client, beside what the kernel holds: ten seconds of 20,000 events a second."""
@@ -74,7 +77,7 @@ class Outbox:
         return not happened & ~select.POLLOUT or bool(self._client.recv(4096))
 
 
-def follow(outbox: Outbox, tap: Tap, stop: threading.Event) -> None:
+def follow(outbox: Outbox, tap: Source, stop: threading.Event) -> None:
     """Send a client what the tap gives, which writes to `outbox`, until the client is gone, `stop` is set, or the
     rings cannot be read any more."""
     look_at = time.monotonic()
@@ -92,7 +95,7 @@ def follow(outbox: Outbox, tap: Tap, stop: threading.Event) -> None:
         return
 
 
-def _look(tap: Tap, outbox: Outbox) -> None:
+def _look(tap: Source, outbox: Outbox) -> None:
     """Take what is new, if there is room for it."""
     if not outbox.full:
         tap.poll()
@@ -100,7 +103,7 @@ def _look(tap: Tap, outbox: Outbox) -> None:
         outbox.seal()
 
 
-def _part(tap: Tap, outbox: Outbox) -> None:
+def _part(tap: Source, outbox: Outbox) -> None:
     """End the recording, if the client takes it."""
     tap.end()
     outbox.seal(last=True)

@@ -9,12 +9,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kvscope.agents.wire import exchange_of
 from kvscope.live.connection import Refused, address_of, following
 from kvscope.live.feed import Batch, Flow
 from kvscope.live.kept import Kept
 from kvscope.model.errors import InputError
 from kvscope.model.events import Events
+from kvscope.model.exchange import Exchange
 from kvscope.probe.recording import EndPart, MarkPart, Part, Parts, ProcessPart, RecordsPart, TextsPart
+from kvscope.sources.continued import continued
 from kvscope.sources.gathering import Identity, identity
 from kvscope.sources.records import Rows, low64, process_of, records, to_rows
 from kvscope.sources.rings import Told
@@ -53,6 +56,7 @@ class _Arrived:
     parts: list[tuple[int, Rows]] = field(default_factory=list)
     texts: dict[int, str] = field(default_factory=dict)
     restart: bool = False
+    exchanges: list[Exchange] = field(default_factory=list)
 
     def __len__(self) -> int:
         return sum(len(rows) for _, rows in self.parts)
@@ -71,6 +75,7 @@ class Remote:
         self.name = str(self._address)
         self._index: dict[Identity, int] = {}
         self._infos: list[Mapping[str, Any]] = []
+        self._first: list[Mapping[str, Any]] = []
         self._kept = Kept()
         self._arrived, self._room = _Arrived(), threading.Condition()
         self._mark: Mapping[str, Any] | None = None
@@ -98,7 +103,7 @@ class Remote:
             return Batch(events, 0, flow=Flow.LOST, remark=f"connecting to {self.name}")
         now = int(mark["monotonic_ns"])
         wall_ns = int(mark["realtime_ns"]) - now
-        return Batch(events, now, wall_ns, *self._flow(), restart=arrived.restart)
+        return Batch(events, now, wall_ns, *self._flow(), restart=arrived.restart, exchanges=tuple(arrived.exchanges))
 
     def _flow(self) -> tuple[Flow, str, tuple[str, ...]]:
         lost_at = self._lost_at
@@ -172,12 +177,14 @@ class Remote:
         with self._room:
             self._room.wait_for(lambda: len(self._arrived) < MOST or self._closed.is_set())
             if self._mark is None or self._mark["boot_id"] != mark["boot_id"]:
-                self._index, self._infos, self._arrived, self._kept = {}, [], _Arrived(restart=True), Kept()
+                self._index, self._infos, self._first = {}, [], []
+                self._arrived, self._kept = _Arrived(restart=True), Kept()
             for number, info in coming.infos.items():
                 numbers[number] = self._number(info)
             parts = [(numbers[number], rows) for number, rows in coming.parts if number in numbers]
             self._arrived.parts += parts
             self._arrived.texts.update((low64(key), text) for key, text in coming.texts)
+            self._arrived.exchanges += [found for told in mark.get("exchanges", ()) if (found := exchange_of(told))]
             self._keep(parts, coming.texts)
             self._mark, self._lost_at = mark, None
             self._room.notify_all()
@@ -186,7 +193,8 @@ class Remote:
         number = self._index.setdefault(identity(info), len(self._infos))
         if number == len(self._infos):
             self._infos.append(info)
-        self._infos[number] = info
+            self._first.append(info)
+        self._infos[number] = continued(info, self._first[number])
         return number
 
     def _keep(self, parts: list[tuple[int, Rows]], texts: Told) -> None:

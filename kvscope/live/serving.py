@@ -2,6 +2,7 @@
 
     GET  /events    a recording without end: what the rings hold, then what comes, a mark every tenth of a second
     POST /events    the same, going on from the mark that the body holds
+    POST /take      a batch of an agent, where they are taken
     POST /trigger   the last minutes are saved, where they are kept; the body may hold a reason
     GET  /metrics   what is given as such: pages for Prometheus
     GET  /healthz   the process lives
@@ -19,6 +20,7 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from http import HTTPStatus
 from http.server import ThreadingHTTPServer
@@ -30,6 +32,7 @@ from kvscope.live.answering import Handler
 from kvscope.live.outbox import BUFFER_BYTES
 from kvscope.live.visitors import Doing, Visitors
 from kvscope.model.errors import InputError
+from kvscope.probe.recording import Writer
 
 PARTING_S = 3.0
 """How long answers may take when the server ends; then their connections are cut."""
@@ -70,6 +73,40 @@ class Metrics(Protocol):
         """One, by the headers of who asks."""
 
 
+class Source(Protocol):
+    """What is followed, for one client: a tap, or what is like one."""
+
+    def poll(self) -> object:
+        """Write what is new. RingError: it cannot be read any more."""
+
+    def mark(self) -> None:
+        """Write how far that is."""
+
+    def end(self) -> None:
+        """Write what is new, and that it was all."""
+
+
+class Taking(Protocol):
+    """Takes what agents send, and gives it out again."""
+
+    @property
+    def fault(self) -> str:
+        """What keeps it from doing so; empty where nothing does."""
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """What there is to say of it."""
+
+    def take(self, body: bytes, peer: str, received: int) -> dict[str, Any]:
+        """The answer to a batch; received: ns, when it was there."""
+
+    def refuse(self, kind: str, peer: str, why: str = "") -> str:
+        """Count what is refused before it is looked at."""
+
+    def source(self, writer: Writer, mark: Mapping[str, Any] | None) -> Source:
+        """All that is taken, from a mark on, or from a minute or two ago."""
+
+
 class Recorder(Protocol):
     """Keeps the last minutes, and saves them."""
 
@@ -100,12 +137,13 @@ class Server(ThreadingHTTPServer):
         metrics: Metrics | None = None,
         access: Access = OPEN,
         flight: Recorder | None = None,
+        taking: Taking | None = None,
     ) -> None:
         """Port 0: the system chooses. InputError: others could reach it unasked, or the port cannot be had."""
         address = address_for(host, access)
         self.address_family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
         self.run_dir, self.buffer_bytes, self.stop = run_dir, buffer_bytes, threading.Event()
-        self.metrics, self.access, self.flight = metrics, access, flight
+        self.metrics, self.access, self.flight, self.taking = metrics, access, flight, taking
         self.visitors = Visitors()
         try:
             super().__init__((str(address), port), Handler)
@@ -129,7 +167,7 @@ class Server(ThreadingHTTPServer):
     def __exit__(self, *_: object) -> None:
         self.stop.set()
         self.shutdown()
-        for visitor in self.visitors.those(Doing.ASKING, Doing.SCRAPING):
+        for visitor in self.visitors.those(Doing.ASKING, Doing.SCRAPING, Doing.SENDING):
             visitor.hang_up(socket.SHUT_RD)  # Prometheus keeps its connection open: nothing more will be asked
         until = time.monotonic() + PARTING_S
         while self.visitors and time.monotonic() < until:

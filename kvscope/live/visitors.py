@@ -25,12 +25,15 @@ class Doing(StrEnum):
     """It is given a page of metrics."""
     FOLLOWING = "following"
     """It is given what rings record."""
+    SENDING = "sending"
+    """An agent that has proved who it is, between two batches too."""
 
 
 SEATS = 64
 """Connections at a time."""
-MOST = {Doing.SCRAPING: 8, Doing.FOLLOWING: 32}
-"""Of these. Each page may be of 8 MB, and each that follows has 4 MiB waiting for it, and the rings open."""
+MOST = {Doing.SCRAPING: 8, Doing.FOLLOWING: 32, Doing.SENDING: 1024}
+"""Of these. Each page may be of 8 MB, and each that follows has 4 MiB waiting for it, and the rings open. Agents have
+seats of their own: whoever has shown the token is let in, however many others dawdle."""
 LEAVING = 64
 """Beside these, such as have been sent away and have not gone yet."""
 
@@ -38,6 +41,8 @@ ASK_S = 10.0
 """From the first byte to the last of a request, and to that of a short answer."""
 IDLE_S = 75.0
 """Between two requests: a scraper that comes every minute keeps its connection."""
+SEND_S = 75.0
+"""From one batch to the next, each with its answer: an agent says a word every second."""
 SCRAPE_S = 30.0
 """To take a page."""
 LEAVE_S = 2.0
@@ -77,9 +82,10 @@ class Visitors:
         """Give a connection a seat, if need be another one's."""
         now = monotonic()
         with self._lock:
-            if len(self._all) >= SEATS + LEAVING:
+            others = [each for each in self._all.values() if each.doing is not Doing.SENDING]
+            if len(others) >= SEATS + LEAVING:
                 return False
-            if sum(not each.late for each in self._all.values()) >= SEATS:
+            if sum(not each.late for each in others) >= SEATS:
                 self._make_room(now)
             self._all[connection] = Visitor(connection, Doing.ASKING, now, now + ASK_S)
         return True

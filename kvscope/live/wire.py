@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-PORT = 7878
+from kvscope.agents.wire import PORT, TAKE
+
+__all__ = ["PORT", "TAKE"]
+
 EVENTS, METRICS, HEALTH, READY, TRIGGER = "/events", "/metrics", "/healthz", "/readyz", "/trigger"
 MEDIA_TYPE = "application/vnd.kvscope.recording"
 INTERVAL_S = 0.1

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
 from kvscope.analysis.objectives import Objectives
+from kvscope.live.feed import Batch
 from kvscope.metrics.exposition import Exporter, Page
 from kvscope.metrics.observer import Observer
 from kvscope.metrics.reading import HostRings, Reading
@@ -21,8 +23,10 @@ class Service:
         objectives: Objectives | None = None,
         certified_until: datetime | None = None,
         observer: Observer | None = None,
+        poll: Callable[[], Batch] | None = None,
     ) -> None:
-        self._reading = Reading(HostRings(run_dir, observer), objectives, time.monotonic_ns(), observer)
+        """poll: what is read in place of the rings."""
+        self._reading = Reading(poll or HostRings(run_dir, observer), objectives, time.monotonic_ns(), observer)
         if certified_until is not None:
             self._reading.certify(certified_until)
         self._exporter = Exporter(self._reading.told)

@@ -171,6 +171,10 @@ class Writer:
         """Say what time it is, and how far the rings have been read."""
         self._part(MARK, json.dumps(info).encode())
 
+    def pass_on(self, frame: Frame) -> None:
+        """A part of another recording, as it lies there."""
+        self._part(frame.kind, frame.payload)
+
     def _part(self, kind: int, payload: bytes) -> None:
         header = PART_HEADER.pack(PART_MAGIC, kind, len(payload), zlib.crc32(payload))
         self._file.write(b"".join((header, HEADER_CRC.pack(zlib.crc32(header)), payload)))
@@ -209,8 +213,7 @@ def from_columns(columns: bytes, count: int) -> bytes:
 class Frame:
     """A part as it lies in the file."""
 
-    at: int
-    """Where its payload begins in the file."""
+    at: int  # where its payload begins in the file
     kind: int
     payload: bytes
 

@@ -34,6 +34,17 @@ HOLD_RECORDS = 16384
 """How many are held at most, up to the end of a poll: 1.8 MB."""
 
 
+def is_progress(entry: object) -> bool:
+    """Whether it is what `Progress` has of a ring file."""
+    match entry:
+        case [int(), int(), int(), list(cursors)]:
+            return all(
+                isinstance(each, list) and len(each) == 3 and all(isinstance(at, int) and at >= 0 for at in each)
+                for each in cursors
+            )
+    return False
+
+
 @dataclass
 class _Reading:
     """How far one process's rings have been read."""
@@ -116,6 +127,11 @@ class Tap:
     def texts_lost(self) -> int:
         """Chunks of texts overwritten before they were read."""
         return self._gone.texts_lost + sum(reading.texts_lost for reading in self._readings.values())
+
+    @property
+    def held(self) -> int:
+        """Records that were read and not written yet."""
+        return self._held
 
     @property
     def processes(self) -> int:

@@ -67,9 +67,9 @@ class Folder:
         self._lock = self._locked()
         self._recording, self._number = new_recording(), 0
         """Parts of this recording so far."""
-        named = _parts_of(path)
+        named = parts_of(path)
         self._kept = [_Kept(each, *found) for each in named if (found := _file(each))]
-        self._last = max(map(_number, named), default=0)
+        self._last = max(map(number_of, named), default=0)
         self._faults = dict.fromkeys(_strange(named))
         self._stuck: list[_Kept] = []
         self.removed = 0
@@ -243,12 +243,13 @@ class Folder:
             self.removed += 1
 
 
-def _parts_of(path: Path) -> list[Path]:
+def parts_of(path: Path) -> list[Path]:
     """Everything that is named as parts are."""
-    return sorted((each for each in path.iterdir() if NAME.fullmatch(each.name)), key=_number)
+    return sorted((each for each in path.iterdir() if NAME.fullmatch(each.name)), key=number_of)
 
 
-def _number(path: Path) -> int:
+def number_of(path: Path) -> int:
+    """Of what is named as parts are."""
     found = NAME.fullmatch(path.name)
     assert found is not None
     return int(found[1])

@@ -95,7 +95,7 @@ class _Process:
     def of_part(self) -> dict[str, Any]:
         """What this part says of it."""
         lost, earlier = int(self.info.get("lost", 0)), int(self.info.get("earlier", 0))
-        held = self.before - self.lost_before
+        held = self.before - self.lost_before + int(self.info.get("before", 0))
         said = self.info | {"lost": lost - self.lost_before, "earlier": earlier + self.before}
         return said | {"before": held} if held else said
 

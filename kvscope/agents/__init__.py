@@ -1,0 +1,1 @@
+"""From rings on many hosts to one folder of parts: batches, a spool, an aggregator that takes each batch once."""
