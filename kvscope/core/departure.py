@@ -8,6 +8,7 @@ from kvscope.core.critical_path import Solution
 from kvscope.core.join import Joined
 from kvscope.core.legs import ENGINE, NONE
 from kvscope.model.events import picked
+from kvscope.model.membership import within
 
 
 def of_no_request(solution: Solution) -> np.ndarray:
@@ -35,7 +36,7 @@ def registration_ends(solution: Solution, rows: np.ndarray) -> dict[int, int]:
 
 def rows_of(gone: np.ndarray, ends: dict[int, int], hashes: np.ndarray, leg: np.ndarray, t: np.ndarray) -> np.ndarray:
     """(n,) rows of the legs that go; hashes: (legs,), leg, t: (n,)"""
-    mine = np.isin(hashes, gone)[leg]
+    mine = within(hashes, gone)[leg]
     for key, end in ends.items():
         mine &= (hashes[leg] != np.uint64(key)) | (t <= end)
     return np.asarray(mine)
@@ -45,7 +46,7 @@ def together(solution: Solution, rows: np.ndarray) -> np.ndarray:
     """(n,) rows of which all that share their prefill leg are chosen."""
     prefill = solution.joined.prefill
     waiting = np.unique(prefill[~rows])
-    return np.asarray(rows & ((prefill == NONE) | ~np.isin(prefill, waiting)))
+    return np.asarray(rows & ((prefill == NONE) | ~within(prefill, waiting)))
 
 
 def without(these: np.ndarray, rows: np.ndarray, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -6,6 +6,7 @@ import numpy as np
 
 from kvscope.core.legs import PREFILL, by_attempt, roles, starts
 from kvscope.model.events import EVENT, picked, stacked
+from kvscope.model.membership import within
 
 LEG = np.dtype([("hash", "u8"), ("request", "u8"), ("role", "u1"), ("begun", "?")])
 """Its id, but for later attempts under one id; the key of its request; whether the moment that begins it is held"""
@@ -62,11 +63,11 @@ class Held:
         if not self.again:
             return np.zeros(len(self), bool)
         request = self.rows["request"]
-        return np.isin(request, request[np.isin(self.ids, np.array(list(self.again), np.uint64))])
+        return within(request, request[within(self.ids, np.array(list(self.again), np.uint64))])
 
     def of(self, hashes: np.ndarray) -> np.ndarray:
         """(n,) bool: rows of these legs."""
-        return self.of_legs(np.isin(self.hash, hashes))
+        return self.of_legs(within(self.hash, hashes))
 
     def of_legs(self, chosen: np.ndarray) -> np.ndarray:
         """(n,) bool: rows of the legs chosen, (legs,) bool."""
@@ -77,8 +78,8 @@ class Held:
         naming = np.flatnonzero(self.rows["peer"])
         peer, leg = self.rows["peer"][naming], self.leg[naming]
         ours, request = chosen[leg], self.legs["request"]
-        named = np.isin(request, peer[ours])
-        named[leg[~ours][np.isin(peer[~ours], request[chosen])]] = True
+        named = within(request, peer[ours])
+        named[leg[~ours][within(peer[~ours], request[chosen])]] = True
         return self.of_legs(chosen | named & (self.legs["role"] == PREFILL))
 
     def legs_of(self, rows: np.ndarray) -> np.ndarray:
@@ -102,7 +103,7 @@ class Held:
     def _tell_more(self, rows: np.ndarray, ids: np.ndarray) -> None:
         """Those of further rows, which begin no leg a second time."""
         more, its = legs_among(rows, ids)
-        known = np.isin(more["hash"], self.hash)
+        known = within(more["hash"], self.hash)
         both = np.concatenate((self.legs, more[~known]))
         both = both[np.argsort(both["hash"], kind="stable")]
         where = np.searchsorted(both["hash"], more["hash"])

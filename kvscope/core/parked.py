@@ -158,9 +158,10 @@ def _names_beside(solution: Solution, rows: np.ndarray) -> dict[int, set[int]]:
     prefill, decode = joined.prefill[rows], joined.decode[rows]
     partner = np.zeros(len(legs.hash) + 1, np.uint64)
     partner[prefill], partner[decode] = legs.request[decode], legs.request[prefill]
-    peers = legs.rows["peer"]
-    at = np.flatnonzero((peers != 0) & (peers != partner[legs.leg]))
+    naming = np.flatnonzero(legs.rows["peer"])
+    peer, leg_of = legs.rows["peer"][naming], legs.leg[naming]
+    others = peer != partner[leg_of]
     found: dict[int, set[int]] = {}
-    for leg, key in zip(legs.leg[at].tolist(), peers[at].tolist(), strict=True):
+    for leg, key in zip(leg_of[others].tolist(), peer[others].tolist(), strict=True):
         found.setdefault(leg, set()).add(key)
     return found

@@ -34,7 +34,7 @@ from kvscope.core.recent import Recent
 from kvscope.model.engines import gather_engines
 from kvscope.model.events import Events, Process, picked, stacked
 from kvscope.model.graph import NODE
-from kvscope.model.membership import among
+from kvscope.model.membership import among, within
 from kvscope.model.requests import STATES, State, Tally
 from kvscope.model.splits import Splits
 from kvscope.probe.vocabulary import MOMENT_CODE, UNKNOWN
@@ -179,12 +179,12 @@ class Stream:
         held = self._held
         if not looking:
             return np.zeros(len(held), bool)
-        return np.asarray(held.with_prefill(~np.isin(held.hash, self._answered)) | held.attempted)
+        return np.asarray(held.with_prefill(~within(held.hash, self._answered)) | held.attempted)
 
     def _news(self, solution: Solution, done: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(n,) requests whose first token has not been told, and those that have none, or had it this instant."""
         splits, joined, hashes = solution.splits, solution.joined, np.append(solution.legs.hash, np.uint64(0))
-        told = np.isin(hashes[joined.decode], self._answered) & (joined.decode != NONE)
+        told = within(hashes[joined.decode], self._answered) & (joined.decode != NONE)
         lately = splits.first_token > self._clocks.now - self.limits.answer_ns
         answered = splits.timed & ~lately & ~told & ~done
         seen = np.concatenate([leg[answered] for leg in legs_of(joined)])
@@ -265,7 +265,7 @@ class Stream:
         newer, older = self._closed
         if not (met := [key for key in np.unique(hashes).tolist() if key in newer or key in older]):
             return np.zeros(len(rows), bool)
-        late = np.isin(hashes, np.setdiff1d(np.array(met, np.uint64), self._held.ids))
+        late = within(hashes, np.setdiff1d(np.array(met, np.uint64), self._held.ids))
         anew = late & (starts(rows) | (roles(rows) == REGISTRATION))
         for key in set(hashes[anew].tolist()):
             after = (hashes == np.uint64(key)) & (rows["t"] > max(newer.get(key, _NEVER), older.get(key, _NEVER)))
@@ -283,7 +283,7 @@ class Stream:
         chunks = rows["process"][rows["moment"] == _CHUNK]
         if len(chunks):
             engine = self._engines.of_process
-            prefills = np.isin(engine, np.unique(engine[chunks]))
+            prefills = within(engine, np.unique(engine[chunks]))
             scoped.append(self._recent.steps(int(rows["t"].min()), prefills))
         processes = tuple(replace(process, lost=0, earlier=0) for process in self._processes)
         return Events(stacked((rows, *scoped)), processes, self._texts)
@@ -300,11 +300,11 @@ class Stream:
     def _settled(self, solution: Solution, closed: np.ndarray) -> np.ndarray:
         """(n,) requests both of whose legs are closed, joined by a moment that carries both ids."""
         joined = solution.joined
-        over = np.append(np.isin(solution.legs.hash, self._held.hash[self._held.legs_of(closed)]), False)
+        over = np.append(within(solution.legs.hash, self._held.hash[self._held.legs_of(closed)]), False)
         both = joined.told & over[joined.prefill] & over[joined.decode]
         # Children of one prompt share a prefill leg and are given out together.
         claimed = self._held.rows["peer"][~closed & (self._held.rows["moment"] == _RESERVED)]
-        return np.asarray(both & ~np.isin(solution.splits.peer_request, claimed))
+        return np.asarray(both & ~within(solution.splits.peer_request, claimed))
 
     def _swept_up(self, solution: Solution, done: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(n,) requests besides that ended on one leg or without a handoff, and those given up; legs of none."""
@@ -379,7 +379,7 @@ class Stream:
             ends = end - self._clocks.lag[held.rows["process"][some]]  # the same instant by the clock of each
             newer.update(zip(held.ids[some].tolist(), ends.tolist(), strict=True))
             held.keep(~mine)
-        self._answered = self._answered[np.isin(self._answered, held.hash)]
+        self._answered = self._answered[within(self._answered, held.hash)]
         if len(newer) > self.limits.remembered:
             self._closed = ({}, newer)
         if len(self._texts) > 4096 + 4 * (len(self._held) + len(self._parked)):
