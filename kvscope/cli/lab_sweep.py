@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     from kvscope.lab.sweeping.folder import default_folder, opened
     from kvscope.lab.sweeping.plan import cells
 
-    options = _options(args)
+    options, rings = _options(args), _rings(args)
     known: dict[str, Measured] = {}
     with opened(args.output or default_folder(options), options) as kept, progress.shown(args.plain) as shown:
         results = write(kept, known)
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
 
         sweep = Sweep(kept, shown, measured, args.python)
         try:
-            sweep.run(_rings(args))
+            sweep.run(rings)
         except BaseException:
             shown.drop()
             _tell_kept(kept, sweep.left)

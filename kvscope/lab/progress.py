@@ -49,8 +49,8 @@ class Silent:
 class Plain:
     """A line when a phase begins and one when it ends: for logs and dumb terminals."""
 
-    def __init__(self, stream: TextIO = sys.stderr) -> None:
-        self._stream = stream
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stderr
         self._title = ""
         self._begun = 0.0
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -201,14 +200,15 @@ def read(folder: Path) -> Measured:
         opened = open_sources([folder / RECORDING])
     except InputError as error:
         return Measured(cell, told, records, None, folder, (*notes, f"client-side figures only: {error}"))
-    inside = inside_of(opened.events, records, f"{cell.name}-{told['salt']}-", opened.notes)
+    said = tuple(note.replace(f"{folder}/", "") for note in opened.notes)
+    inside = inside_of(opened.events, f"{cell.name}-{told['salt']}-", said)
     if not len(inside.timed):
         why = "the recording times none of these requests: client-side figures only"
         return Measured(cell, told, records, None, folder, (*notes, *inside.notes, why))
     return Measured(cell, told, records, inside, folder, (*notes, *inside.notes))
 
 
-def inside_of(events: Events, records: Sequence[ClientRecord], prefix: str, notes: tuple[str, ...]) -> Inside:
+def inside_of(events: Events, prefix: str, notes: tuple[str, ...]) -> Inside:
     """What of the events is of requests whose id holds `prefix`."""
     whole = split(events)
     mine = whole.select(np.array(sorted(whole.find(prefix)), int))

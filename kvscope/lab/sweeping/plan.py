@@ -82,6 +82,8 @@ class SweepOptions:
             raise InputError("prompts have at least one token and answers two, or there is no time per token")
         if not 1 <= self.requests <= MOST_REQUESTS:
             raise InputError(f"--requests {self.requests}: choose between 1 and {MOST_REQUESTS:,} for each cell")
+        if self.target and not self.target.startswith(("http://", "https://")):
+            raise InputError(f"--target {self.target}: it is no address such as http://HOST:PORT")
         if len(cells(self)) > MOST_CELLS:
             raise InputError(f"{len(cells(self))} cells are too many; {MOST_CELLS} are the most")
         return self

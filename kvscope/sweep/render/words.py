@@ -156,14 +156,13 @@ def _values(values: dict[str, dict[str, None]]) -> str:
 
 
 def machines(results: Results) -> list[str]:
-    """What it was measured on."""
-    told = (each.told.get("machine") for each in results.cells)
-    lines = (
-        f"{each.get('cores', '?')} cores, {shown(str(each.get('platform', '?')))}"
-        for each in told
-        if isinstance(each, dict)
-    )
-    return list(dict.fromkeys(lines))
+    """What it was measured on, and how busy that was when its cells began."""
+    told = [each.told.get("machine") for each in results.cells]
+    known = [each for each in told if isinstance(each, dict)]
+    lines = dict.fromkeys(f"{each.get('cores', '?')} cores, {shown(str(each.get('platform', '?')))}" for each in known)
+    loads = [each["load_average"] for each in known if isinstance(each.get("load_average"), float)]
+    busy = [f"load average {min(loads):.1f} to {max(loads):.1f} as cells began"] if loads else []
+    return [*lines, *busy]
 
 
 def notes(results: Results) -> list[str]:
