@@ -133,15 +133,19 @@ class Sweep:
             self._cell(bench, cell)
 
     def _capacity(self, bench: Bench, group: Sequence[Cell]) -> None:
-        """Measure it for every length that has none yet, under the first cell's mode."""
+        """Measure it for every length that has none yet, under the first cell's mode; where no rate is a share of it,
+        only how the target counts tokens."""
         bench.aim(group[0])
         lengths = dict.fromkeys(cell.tokens for cell in cells(self.options))
         for tokens in lengths:
             if tokens in self.kept.capacity:
                 continue
             what = "mixed lengths" if tokens == MIXED else f"{tokens:,} tokens"
-            self.progress.phase(f"measure the capacity for {what}")
+            self.progress.phase(f"{'warm up with' if self.options.rates else 'measure the capacity for'} {what}")
             words = self._calibrated(bench, tokens)
+            if self.options.rates:
+                self.kept.learn({tokens: Capacity(0.0, 0, group[0].mode, words.letters)})
+                continue
             records = beside([send(burst(tokens, self.options, words), bench.url)])
             if not (rate := shown_rate(records)):
                 raise LabError(f"{bench.url} answered none of {count(len(records), 'request')}: {_why(records)}")

@@ -27,9 +27,9 @@ class Capacity:
     """What the machine can do, as a burst showed."""
 
     rate: float
-    """Requests per second."""
+    """Requests per second; 0 where nobody needed to know."""
     requests: int
-    """Of the burst."""
+    """Of the burst that showed it."""
     mode: str
     """Under which mode."""
     letters: float = 1.0

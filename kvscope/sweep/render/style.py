@@ -42,16 +42,16 @@ svg text.on { fill: """
 .hollow { fill: var(--panel); }
 .legend { display: flex; flex-wrap: wrap; gap: 4px 18px; margin: 6px 0 12px; padding: 0; list-style: none; }
 .legend svg { display: inline-block; width: 26px; height: 14px; vertical-align: -2px; }
-.rows { display: grid; grid-template-columns: 150px 1fr 270px; gap: 6px 14px; align-items: center; }
+.rows { display: grid; grid-template-columns: 210px 1fr 270px; gap: 6px 14px; align-items: center; }
 .rows .wide { grid-column: 1 / -1; }
 .rows .number, td { font-variant-numeric: tabular-nums; }
 .rows .number { font-size: 13px; }
 .scroll { overflow-x: auto; margin: 8px 0 14px; }
 table { border-collapse: collapse; font-size: 13px; min-width: 100%; overflow-wrap: normal; }
-th, td { text-align: left; padding: 5px 14px 5px 0; border-bottom: 1px solid var(--line); vertical-align: top;
-white-space: nowrap; }
+th, td { text-align: left; padding: 5px 14px 5px 0; border-bottom: 1px solid var(--line); vertical-align: top; }
 th { color: var(--dim); font-weight: 600; }
-td.wrap { white-space: normal; min-width: 220px; }
+td, th { min-width: 76px; }
+td.wrap { min-width: 190px; }
 .sure { font-weight: 700; }
 .few { color: var(--dim); font-style: italic; }
 code { font: 13px ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace; }

@@ -127,7 +127,7 @@ def asked(results: Results) -> list[str]:
         + (f" {caching}" if options.shape == PRODUCTION else " one length a cell, Poisson arrivals")
         + (", prefix caching off" if options.shape != PRODUCTION and not options.target else "")
     ]
-    told += [_capacity(tokens, each) for tokens, each in results.capacity.items()]
+    told += [_capacity(tokens, each) for tokens, each in results.capacity.items() if each.requests]
     if options.target:
         runs = dict.fromkeys(shown(each.as_it_runs) for each in results.cells)
         told.append(f"target {shown(options.target)}: {', '.join(runs)}")

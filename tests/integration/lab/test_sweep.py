@@ -205,8 +205,8 @@ def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(target: Completi
     assert len(document(folder)["cells"]) == 1
     assert document(folder)["sweep"]["left"] == ["target-40-at-0.05rps"]
     target.asked.clear()
-    with subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as again:
         until(lambda: bool(target.counted), "it did not go on")
-        process.kill()
+        again.kill()
     assert all("0.05rps" in name for name in target.counted)
     assert done.read_bytes() == before
