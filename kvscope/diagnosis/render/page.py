@@ -40,9 +40,7 @@ def headline(diagnosis: Diagnosis, finding: Finding) -> str:
     if finding.share is not None and finding.explains_ns >= 1e5:
         of = f"of +{ms(diagnosis.excess_ns)} ms" if diagnosis.usual else f"of {ms(diagnosis.ttft.now)} ms"
         verb = "explains +" if diagnosis.usual else "holds "
-        parts.append(
-            f"{verb}{ms(finding.explains_ns)} {of} TTFT {at(diagnosis)} ({share(min(finding.share, 1.0), 1.0)})"
-        )
+        parts.append(f"{verb}{ms(finding.explains_ns)} {of} TTFT {at(diagnosis)} ({_part(diagnosis, finding)})")
     elif finding.cost_s:
         parts.append(f"{count(finding.who.struck, 'request')} waited {finding.cost_s:,.0f} s together")
     else:
@@ -50,6 +48,14 @@ def headline(diagnosis: Diagnosis, finding: Finding) -> str:
     if diagnosis.missed is not None and finding.share:
         parts.append(f"SLO misses {told(diagnosis.missed)}")
     return "   ".join(parts)
+
+
+def _part(diagnosis: Diagnosis, finding: Finding) -> str:
+    """How much of the excess it is; what is more than all of it was made up for elsewhere."""
+    beyond = finding.explains_ns - diagnosis.excess_ns
+    if not diagnosis.usual or ms(finding.explains_ns) == ms(diagnosis.excess_ns) or beyond <= 0:
+        return share(min(finding.share or 0.0, 1.0), 1.0)
+    return f"all of it; other stages took {ms(beyond)} ms less"
 
 
 def title(finding: Finding) -> str:

@@ -63,6 +63,13 @@ def test_the_page_says_what_is_asked_of_it(late: Diagnosis) -> None:
     assert "kvscope request" in text.splitlines()[-2]
 
 
+def test_what_is_more_than_the_excess_was_made_up_for_elsewhere(late: Diagnosis) -> None:
+    assert late.ttft.was is not None
+    found = replace(late, ttft=replace(late.ttft, was=late.ttft.was + 100e6))
+    lines = " ".join(line.strip() for line in page_of(found))
+    assert "explains +502 of +402 ms TTFT on average (all of it; other stages took 100 ms less)" in lines
+
+
 def test_stages_and_everything_else_add_up(late: Diagnosis) -> None:
     lines = page_of(late)
     begin = next(index for index, line in enumerate(lines) if line.startswith("MEASURED")) + 1
