@@ -33,6 +33,18 @@ def test_the_prefill_leg_asks_for_one_token_unstreamed_and_to_hand_over() -> Non
     assert BODY["max_tokens"] == 9, "the client's body is left alone"
 
 
+def test_a_later_turn_tells_prefill_of_the_blocks_that_decode_still_holds() -> None:
+    told = {**RETURNED, "do_remote_prefill": False, "do_remote_decode": True}
+    leg = dispatch.prefill_body({**BODY, "kv_transfer_params": told})
+    assert leg["kv_transfer_params"] == told
+
+
+@pytest.mark.parametrize("told", [None, {}, [], "x", {"do_remote_decode": False, "remote_block_ids": [[1]]}])
+def test_what_tells_of_no_blocks_at_decode_does_not_reach_prefill(told: object) -> None:
+    leg = dispatch.prefill_body({**BODY, "kv_transfer_params": told})
+    assert leg == dispatch.prefill_body(BODY)
+
+
 def test_pull_s_decode_leg_carries_all_that_prefill_returned() -> None:
     assert dispatch.sequential_params("pull", dict(RETURNED)) == RETURNED
 
