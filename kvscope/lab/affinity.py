@@ -2,7 +2,8 @@
 
 Two things spoil every timing on two cores. On CPU the connector pins each worker's main thread to the
 last core of its NUMA node, so prefill and decode share one; and NIXL's progress thread, a native thread
-of each worker, spins for ever. So each engine gets cores of its own, and the spinner the lowest say.
+of each worker, spins for ever. So each engine gets cores of its own, and the spinner the lowest say, from
+soon after it began: engines that are still starting would have to share their cores with it.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 
 NICENESS = 15
 WANTING, RUNNING = 0.5, 0.02
+TIRELESS_S = 0.5
 
 
 def shares(cores: Sequence[int], engines: int) -> list[frozenset[int]]:
@@ -60,6 +62,24 @@ def spins(ran: float, waited: float) -> bool:
     up only to look waits there as long and hardly runs: Python's do, every 5 ms, while another holds their lock.
     """
     return ran + waited > WANTING and ran > RUNNING
+
+
+def tireless(pids: Iterable[int]) -> list[int]:
+    """Threads, main ones excepted, that ran for `TIRELESS_S` and never once let go of their core by themselves.
+
+    They spin, however much there is to do elsewhere: what works waits now and then, be it for a lock.
+    """
+    found = [(pid, thread) for pid, thread in threads(pids) if thread != pid and not _rested(pid, thread)]
+    return [thread for pid, thread in found if _use(pid, thread)[0] >= TIRELESS_S]
+
+
+def _rested(pid: int, thread: int) -> bool:
+    """Whether a thread has waited for something, or ended."""
+    try:
+        status = Path(f"/proc/{pid}/task/{thread}/status").read_text()
+    except OSError:
+        return True
+    return "\nvoluntary_ctxt_switches:\t0\n" not in status
 
 
 def _use(pid: int, thread: int) -> tuple[float, float]:

@@ -30,6 +30,7 @@ from kvscope.model.invocation import command
 from kvscope.probe import regular
 
 STATE = "pair.json"
+LOOK_S = 1.0  # engines take a minute to start, and what looks takes of the cores that they start on
 SHM = Path("/dev/shm")
 F = TypeVar("F", bound=Front)
 
@@ -185,11 +186,13 @@ class Pair:
     def _wait_ready(self) -> None:
         deadline = time.monotonic() + self.options.start_timeout_s
         for engine in self.engines:
-            engine.process.wait_for(partial(self._ready, engine), deadline - time.monotonic())
+            engine.process.wait_for(partial(self._ready, engine), deadline - time.monotonic(), LOOK_S)
 
     def _ready(self, engine: Engine) -> bool:
         for each in self.engines:
             each.process.check()
+        if self.options.place:
+            affinity.calm(affinity.tireless(self._members()))
         waiting = [each.name for each in self.engines if not each.healthy()]
         self.progress.detail(f"waiting for {', '.join(waiting)}")
         return engine.name not in waiting
@@ -198,8 +201,10 @@ class Pair:
         cores = affinity.shares(sorted(os.sched_getaffinity(0)), len(self.engines))
         for engine, share in zip(self.engines, cores, strict=True):
             affinity.pin(engine.process.members(), share)
-        members = [pid for engine in self.engines for pid in engine.process.members()]
-        affinity.calm(affinity.spinning(members))
+        affinity.calm(affinity.spinning(self._members()))
+
+    def _members(self) -> list[int]:
+        return [pid for engine in self.engines for pid in engine.process.members()]
 
     def _log(self, name: str) -> Path:
         taken = sum(process.log.name.startswith(name) for process in self._processes)

@@ -103,14 +103,14 @@ class Process:
         """What it has printed so far."""
         return self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
 
-    def wait_for(self, ready: Callable[[], bool], timeout_s: float) -> None:
-        """Wait until `ready()`. LabError: it ended before, or took longer than `timeout_s`."""
+    def wait_for(self, ready: Callable[[], bool], timeout_s: float, poll_s: float = POLL_S) -> None:
+        """Wait until `ready()`, asked every `poll_s`. LabError: it ended before, or took longer than `timeout_s`."""
         deadline = time.monotonic() + timeout_s
         while not ready():
             self.check()
             if time.monotonic() > deadline:
                 raise LabError(f"{self.name} was not ready after {timeout_s:.0f} s{last_words(self.lines(), self.log)}")
-            time.sleep(POLL_S)
+            time.sleep(poll_s)
 
     def check(self) -> None:
         """LabError with its last lines if it has ended."""
