@@ -71,7 +71,7 @@ class Inside:
         """How far its times can be trusted."""
         hosts, told = len(self.setup.hosts), []
         if hosts > 1:
-            told.append(f"{hosts} hosts, clocks not aligned")
+            told.append(f"{hosts} hosts")
         if unaligned := self.condition.states[State.UNALIGNED]:
             told.append(f"{unaligned:,} unaligned")
         told += [f"{name.replace('_', ' ')} {n:,}" for name, n in self.condition.marks if name == "clock_step"]

@@ -8,12 +8,21 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 
+from kvscope.analysis.bands import CLASSES
 from kvscope.lab.sweeping.cell import Cell
 from kvscope.lab.sweeping.folder import Capacity, Kept
 from kvscope.lab.sweeping.plan import SweepOptions, cells
 from kvscope.model.counting import count
+from kvscope.model.stages import Class
 from kvscope.sweep.contrasts import Contrast, contrasts
 from kvscope.sweep.measured import Measured, read
+
+SAID = {
+    "lower": "lower",
+    "higher": "higher",
+    "no more than chance": "apart by no more than chance",
+    "too few": "of too few requests",
+}
 
 
 @dataclass(frozen=True)
@@ -67,25 +76,36 @@ class Results:
 
 
 def _headline(words: str, found: Sequence[Contrast]) -> str:
-    told = [(each.verdict, each) for each in found]
-    parts = []
+    whole, parts = count(len(found), "cell"), list[str]()
     for verdict in ("lower", "higher", "no more than chance", "too few"):
-        its = [each for said, each in told if said == verdict]
-        if its:
-            parts.append(f"{_said(verdict)} in {len(its)}{_range(its) if verdict in ('lower', 'higher') else ''}")
-    return f"{words}, of {count(len(found), 'cell')}: TTFT {', '.join(parts)}."
+        if its := [each for each in found if each.verdict == verdict]:
+            place = f"in {len(its)}" + ("" if parts else f" of {whole}")
+            parts.append(f"{SAID[verdict]} {place}{_by(its) if verdict in ('lower', 'higher') else ''}")
+    return f"{words}: TTFT {', '.join(parts)}."
 
 
-def _said(verdict: str) -> str:
-    return {"no more than chance": "apart by no more than chance", "too few": "of too few requests"}.get(
-        verdict, verdict
-    )
+def _by(found: Sequence[Contrast]) -> str:
+    means = [f"{each / 1e6:,.0f}" for each in sorted(abs(each.ttft.value) for each in found if each.ttft)]
+    pairs = [f"{each:,}" for each in sorted(each.pairs for each in found)]
+    cls = _largest(found)
+    most = f", more than half of it {cls}" if cls else ""
+    return f" (by {_range(means)} ms, n {_range(pairs)}{most})"
 
 
-def _range(found: Sequence[Contrast]) -> str:
-    means = sorted(abs(each.ttft.value) / 1e6 for each in found if each.ttft)
-    ends = [f"{each:,.0f}" for each in (means[0], means[-1])]
-    return f" (by {ends[0]} ms)" if len(means) == 1 else f" (by {ends[0]} to {ends[1]} ms)"
+def _range(values: Sequence[str]) -> str:
+    return " to ".join(dict.fromkeys((values[0], values[-1])))
+
+
+def _largest(found: Sequence[Contrast]) -> Class | None:
+    """The class that more than half of the difference lies in, whatever the undetermined time was."""
+    sums = {cls: sum(dict(each.classes).get(cls, 0.0) for each in found) for cls in CLASSES}
+    whole = sum(sums.values())
+    open_ns = sums.pop(Class.UNDETERMINED) * (1 if whole > 0 else -1)
+    for cls, ns in sums.items():
+        shared = min(0.0, open_ns) if cls in (Class.COORDINATION, Class.TRANSFER) else 0.0
+        if ns * (1 if whole > 0 else -1) + shared > abs(whole) / 2:
+            return cls
+    return None
 
 
 def gather(kept: Kept, known: dict[str, Measured]) -> Results:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from html import escape
+
+FIGURE = re.compile(r"([^()]+) (\(.+\) n [\d,]+(?: \*)?)")
+"""A figure and what belongs to it, which goes below it."""
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], wrap: int = -1, links: Sequence[str] = ()) -> str:
@@ -15,8 +19,13 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], wrap: int = -1, li
 
 def _row(row: Sequence[str], wrap: int, link: str) -> str:
     looks = (' class="wrap"' if at == wrap else "" for at in range(len(row)))
-    cells = "".join(f"<td{look}>{escape(cell)}</td>" for look, cell in zip(looks, row, strict=True))
+    cells = "".join(f"<td{look}>{_cell(cell)}</td>" for look, cell in zip(looks, row, strict=True))
     return f"<tr>{cells}{f'<td>{link}</td>' if link else ''}</tr>\n"
+
+
+def _cell(text: str) -> str:
+    found = FIGURE.fullmatch(text)
+    return f"{escape(found[1])}<br><small>{escape(found[2])}</small>" if found else escape(text)
 
 
 def items(lines: Iterable[str], look: str = "") -> str:

@@ -50,8 +50,9 @@ svg text.on { fill: """
 table { border-collapse: collapse; font-size: 13px; min-width: 100%; overflow-wrap: normal; }
 th, td { text-align: left; padding: 5px 14px 5px 0; border-bottom: 1px solid var(--line); vertical-align: top; }
 th { color: var(--dim); font-weight: 600; }
-td, th { min-width: 76px; }
-td.wrap { min-width: 190px; }
+td, th { white-space: nowrap; }
+td small { color: var(--dim); font-size: 12px; }
+td.wrap { white-space: normal; min-width: 190px; }
 .sure { font-weight: 700; }
 .few { color: var(--dim); font-style: italic; }
 code { font: 13px ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace; }

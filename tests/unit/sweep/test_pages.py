@@ -68,8 +68,8 @@ def test_the_page_stands_alone() -> None:
 
 @pytest.mark.parametrize("write", [page, markdown])
 def test_no_figure_stands_without_its_count(write: object) -> None:
-    text = "".join(write(whole()))  # type: ignore[operator]
-    told = re.findall(r"\d \(-?[+\d.,]+ to [-+\d.,]+\)(?P<after> n \d+)?", text)
+    text = re.sub("<[^>]+>+", " ", "".join(write(whole())))  # type: ignore[operator]
+    told = re.findall(r"\d +\(-?[+\d.,]+ to [-+\d.,]+\)(?P<after> n \d+)?", text)
     assert len(told) > 10
     assert all(told)
 
@@ -83,12 +83,21 @@ def test_parts_add_up_to_the_mean_as_written() -> None:
         assert sum(parts) == pytest.approx(whole_mean, abs=1e-6)
 
 
+def test_what_came_of_it_is_said_with_its_counts_and_its_class() -> None:
+    said = whole().headlines
+    assert said[0] == "push early against push sequential: TTFT apart by no more than chance in 1 of 1 cell."
+    assert re.fullmatch(
+        r"push early against pull: TTFT higher in 1 of 1 cell \(by \d+ ms, n 63, more than half of it coordination\)\.",
+        said[1],
+    )
+
+
 def test_too_few_requests_draw_no_percentile_and_say_so() -> None:
     found = results([outside(EARLY, [300.0] * 5), outside(PULL, [310.0] * 5)])
     seen = html(found)
     assert "too few (n 5)" in seen.text
     assert "too few requests: no figure" in seen.text
-    assert "of too few requests in 1" in seen.text
+    assert "of too few requests in 1 of 1 cell" in seen.text
     document = json.loads("".join(sweep_document(found)))
     assert document["cells"][0]["ttft_ns"] == {"p50": None, "p95": None}
 
