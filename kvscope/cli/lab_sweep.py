@@ -95,6 +95,12 @@ def _tell_kept(kept: Kept, left: Sequence[Cell]) -> None:
 
 def _options(args: argparse.Namespace) -> SweepOptions:
     from kvscope.lab.sweeping.plan import SweepOptions
+    from kvscope.model.errors import InputError
+
+    if args.target and args.modes is not None:
+        raise InputError("--modes is for pairs of our own; a --target hands over as it does")
+    if args.shares is not None and args.rates is not None:
+        raise InputError("--shares and --rates both say how much is sent; choose one")
 
     given = {
         "modes": tuple(name.strip() for name in args.modes.split(",")) if args.modes is not None else None,

@@ -19,7 +19,7 @@ from kvscope.analysis.setup import Setup, gather_setup
 from kvscope.core.critical_path import split
 from kvscope.lab import client
 from kvscope.lab.client import ClientRecord
-from kvscope.lab.sweeping.cell import Cell
+from kvscope.lab.sweeping.cell import MODES, TARGET, Cell
 from kvscope.lab.sweeping.folder import CELL, CLIENT, RECORDING
 from kvscope.model.counting import count
 from kvscope.model.errors import InputError
@@ -185,12 +185,7 @@ def key_of(request: str) -> str:
 
 def read(folder: Path) -> Measured:
     """What is kept of a cell. InputError: it is something else."""
-    try:
-        told = json.loads((folder / CELL).read_text())
-        cell = Cell(**told.pop("cell"))
-        float(told["rate"]), int(told["requests"]), str(told["salt"])
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{folder / CELL} is no cell of a sweep ({type(error).__name__}: {error})") from None
+    cell, told = _told(folder / CELL)
     records = tuple(sorted(client.read(folder / CLIENT), key=lambda record: record.sent_ns))
     notes = tuple(map(str, told.get("faults", ())))
     if not (folder / RECORDING).exists():
@@ -206,6 +201,25 @@ def read(folder: Path) -> Measured:
         why = "the recording times none of these requests: client-side figures only"
         return Measured(cell, told, records, None, folder, (*notes, *inside.notes, why))
     return Measured(cell, told, records, inside, folder, (*notes, *inside.notes))
+
+
+def _told(path: Path) -> tuple[Cell, dict[str, Any]]:
+    """The cell, and how it was measured. InputError: the file tells of none, or not of that which its folder is of."""
+    try:
+        told = json.loads(path.read_text(), parse_constant=_no_number)
+        cell = Cell(**told.pop("cell"))
+        whole = isinstance(told["salt"], str) and isinstance(told.get("faults", []), list)
+        if not (whole and told["rate"] > 0 and told["requests"] > 0 and told.get("lost", 0) >= 0):
+            raise ValueError("something in it is not what kvscope keeps there")
+        if cell.name != path.parent.name or cell.mode not in (*MODES, TARGET.name):
+            raise ValueError(f"it is of {cell.name}")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{path} is no cell of a sweep ({type(error).__name__}: {error})") from None
+    return cell, told
+
+
+def _no_number(text: str) -> float:
+    raise ValueError(f"{text} is no number")
 
 
 def inside_of(events: Events, prefix: str, notes: tuple[str, ...]) -> Inside:

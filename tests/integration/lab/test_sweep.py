@@ -15,6 +15,7 @@ import pytest
 
 from kvscope.cli import main
 from kvscope.lab.sweeping.cell import Cell
+from kvscope.model.errors import InputError
 from kvscope.model.stages import Class
 from kvscope.sweep.measured import read
 from tests.integration.live.conftest import until
@@ -79,6 +80,27 @@ def test_a_cell_that_is_none_is_told_in_a_sentence(swept: Path, text: str, capsy
     (swept / "cells" / NAMES[0] / "cell.json").write_text(text)
     assert sweep("-o", str(swept), *AS_SWEPT) == 2
     assert "is no cell of a sweep" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"rate": float("nan")},
+        {"rate": 0},
+        {"rate": "2"},
+        {"requests": None},
+        {"salt": 7},
+        {"faults": 7},
+        {"lost": "no"},
+        {"cell": {"mode": '"><script>', "tokens": 300, "at": 0.5}},
+        {"cell": {"mode": "pull", "tokens": 300, "at": 0.5}},
+    ],
+)
+def test_a_cell_that_tells_other_things_is_refused(swept: Path, changed: dict[str, object]) -> None:
+    path = swept / "cells" / NAMES[0] / "cell.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changed))
+    with pytest.raises(InputError, match="no cell of a sweep"):
+        read(path.parent)
 
 
 def test_a_sweep_that_is_done_measures_nothing_and_draws_its_pages(
@@ -175,6 +197,8 @@ def test_a_target_that_breaks_later_keeps_what_is_done(
         (["--input-tokens", "1.5"], "no list of whole numbers"),
         (["--modes", "sideways"], "no mode 'sideways'"),
         (["--target", "nonsense"], "no address"),
+        (["--target", "http://127.0.0.1:9", "--modes", "pull"], "--modes is for pairs of our own"),
+        (["--rates", "1", "--shares", "1"], "choose one"),
     ],
 )
 def test_what_cannot_be_swept_is_refused(
