@@ -96,6 +96,8 @@ class Sender:
         if found is None:
             return patience_s == 0 or self._ask({}) is not None
         path, batch = found
+        if (self.trouble or self._exchange is None) and self._ask({}) is None:
+            return False  # a word is enough to be refused with
         answer = self._ask({}, batch)
         if answer is None:
             return False
@@ -110,9 +112,7 @@ class Sender:
             self._say(f"kvscope: {self._transport.name} takes {path.name} for no batch, and it is not sent again")
             self._spool.took(path)
             return True
-        self._heed(
-            f"{self._transport.name}: {refused.get('why') if isinstance(refused, dict) else 'it did not take it'}"
-        )
+        self._heed(f"{self._transport.name} did not say that it took {path.name}")
         return False
 
     def _ask(self, more: dict[str, Any], batch: bytes = b"") -> dict[str, Any] | None:
@@ -127,8 +127,10 @@ class Sender:
             self._heed(str(error))
             return None
         self._note(sent, answer, time.monotonic_ns())
-        if "refused" not in answer:
-            self._heed("")
+        if isinstance(refused := answer.get("refused"), dict) and refused.get("kind") != GARBAGE:
+            self._heed(f"{self._transport.name} {refused.get('why')}")
+            return None
+        self._heed("")
         return answer
 
     def _note(self, sent: int, answer: dict[str, Any], back: int) -> None:

@@ -41,6 +41,8 @@ READ, ASKED = ("GET", "HEAD"), ("POST",)
 PAGES = {"/": READ, EVENTS: READ + ASKED, METRICS: READ, HEALTH: READ, READY: READ, TRIGGER: ASKED, TAKE: ASKED}
 """What there is -> the methods that it takes."""
 PATHS = f"{EVENTS}, {METRICS}, {HEALTH}, {READY}, POST {TRIGGER} and POST {TAKE}"
+MOST_UNASKED = 1 << 16
+"""Bytes that are read of a batch of which it is clear that it will not be taken."""
 MOST_REASON = 4096
 """Bytes of what is said with a trigger."""
 
@@ -247,6 +249,7 @@ class Handler(BaseHTTPRequestHandler):
         self.close_connection = True
         if self.server.taking is not None and self._path == TAKE:
             self.server.taking.refuse(TOKEN, self._peer)
+            self.rfile.read(self._length(MOST_UNASKED, "") or 0)  # what is not read would cut the answer off
         asked = "Bearer" if self.server.access.token else REALM
         text = "show the token, or the user and password, that `kvscope serve` was given\n"
         self._answer(HTTPStatus.UNAUTHORIZED, text, {"WWW-Authenticate": asked})
