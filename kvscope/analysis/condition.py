@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from kvscope.model.clockpair import ClockPair
 from kvscope.model.requests import STATES, State, Tally
 from kvscope.model.shapes import SHAPES, missing_name
 from kvscope.model.splits import MARKS, Splits
+from kvscope.model.stages import STAGES
 from kvscope.probe.vocabulary import LEGS, MOMENTS, REASONS, UNKNOWN
 
 TEXT_KEY = 0xFFFF_FFFF_FFFF_FFFF
@@ -25,6 +27,21 @@ class Waiting:
     """Id of the oldest."""
     last_moments: tuple[tuple[str, int], ...] = ()
     """(`decode registration_sent`, requests), most frequent first"""
+
+
+@dataclass(frozen=True)
+class Clocks:
+    """What times between hosts are worth."""
+
+    pairs: tuple[ClockPair, ...] = ()
+    """Each two hosts between which messages went"""
+    requests: int = 0
+    """Timed requests between hosts"""
+    bound_p50_ns: int = 0
+    """By how much their times between hosts may be wrong, at the median"""
+    bound_most_ns: int = 0
+    uncertain: tuple[tuple[str, int], ...] = ()
+    """(stage, timed requests in which it was not longer than it may be wrong by), most frequent first"""
 
 
 @dataclass(frozen=True)
@@ -53,6 +70,7 @@ class Condition:
     """From the first origin to the latest event."""
     timed: int
     """Requests that enter percentiles: complete, with a first token."""
+    clocks: Clocks = field(default_factory=Clocks)
 
     @property
     def over(self) -> int:
@@ -88,7 +106,19 @@ def gather_condition(splits: Splits) -> Condition:
         tally=splits.tally,
         seconds=seconds_seen(splits),
         timed=int(splits.timed.sum()),
+        clocks=gather_clocks(splits),
     )
+
+
+def gather_clocks(splits: Splits) -> Clocks:
+    """Of what lies between hosts; nothing where one host is all."""
+    rows = np.flatnonzero(splits.timed & (splits.between_clocks != 0))
+    if not len(rows):
+        return Clocks(splits.clocks)
+    found = splits.select(rows)
+    bounds, short = np.sort(found.clock_bound), found.uncertain.sum(axis=0).tolist()
+    uncertain = Counter({stage.name: number for stage, number in zip(STAGES, short, strict=True) if number})
+    return Clocks(splits.clocks, len(rows), int(bounds[(len(rows) - 1) // 2]), int(bounds[-1]), _ranked(uncertain))
 
 
 def seconds_seen(splits: Splits) -> float:

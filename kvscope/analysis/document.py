@@ -79,6 +79,8 @@ def _span(span: Span) -> Json:
         "ended_by": span.ended_by,
         "leg": span.leg,
         "step": span.step,
+        "bound_ns": span.bound_ns,
+        "uncertain": span.uncertain,
     }
 
 
@@ -112,6 +114,7 @@ def _facts_of(split: RequestSplit) -> Json:
         "age_ns": split.age_ns,
         "idle_ns": split.idle_ns,
         "marks": list(split.marks),
+        "clock_bound_ns": split.clock_bound_ns,
     }
 
 
@@ -149,6 +152,7 @@ def _condition(found: Condition) -> Json:
         "failures": dict(found.failures),
         "marks": dict(found.marks),
         "tally": asdict(found.tally),
+        "clocks": asdict(found.clocks) | {"uncertain": dict(found.clocks.uncertain)},
     }
 
 

@@ -72,5 +72,10 @@ def steps_beside(events: Events, split: RequestSplit) -> dict[str, list[int]]:
     times = [stamp.t for stamp in split.stamps]
     if not times:
         return {}
-    engines = {"prefill": split.prefill_engine, "decode": split.decode_engine}
-    return {leg: step_begins(events, engine, min(times), max(times)) for leg, engine in engines.items() if engine}
+    found = {}
+    for leg, engine in (("prefill", split.prefill_engine), ("decode", split.decode_engine)):
+        if engine:
+            moved = split.moved_ns.get(leg, 0)
+            begun = step_begins(events, engine, min(times) - moved, max(times) - moved)
+            found[leg] = [t + moved for t in begun]
+    return found

@@ -152,6 +152,7 @@ def _take(args: argparse.Namespace, targets: list[Target], folder: Path) -> None
 
 def _show(args: argparse.Namespace, folder: Path, path: Path) -> int:
     from kvscope.core.critical_path import split
+    from kvscope.core.hosts import ALONE
     from kvscope.sources import open_sources
     from kvscope.stacks.profile import profile, while_open
     from kvscope.stacks.reading import read_stacks
@@ -163,7 +164,7 @@ def _show(args: argparse.Namespace, folder: Path, path: Path) -> int:
         )
     stacks = read_stacks(path)
     opened = open_sources([folder], None)
-    splits = split(opened.events)
+    splits = split(opened.events, hosts=ALONE)  # stacks are told by this host's clock
     chosen = while_open(stacks, splits, args.stage) if args.stage else stacks
     _write(args, chosen)
     found = profile(stacks, splits).only(args.stage)

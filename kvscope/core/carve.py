@@ -32,6 +32,10 @@ class Handshakes:
     peer: np.ndarray
     begin: np.ndarray
     end: np.ndarray
+    rtt: np.ndarray
+    """ns, UNKNOWN where none was measured"""
+    offset: np.ndarray
+    """ns that the peer's clock is ahead, likewise"""
 
 
 def carve(columns: Columns, walks: tuple[Walk, ...]) -> np.ndarray:
@@ -46,7 +50,7 @@ def carve(columns: Columns, walks: tuple[Walk, ...]) -> np.ndarray:
                 pieces.append(_of_handshakes(columns, walk, number, edge.to, meetings))
         for node, leg in (("P.computed", columns.joined.prefill), ("first_token", columns.joined.decode)):
             if len(intervals):
-                pieces.append(_of_intervals(walk, number, NODE[node], leg, intervals))
+                pieces.append(_of_intervals(walk, number, NODE[node], leg, intervals, columns.shift(node)))
     found = np.concatenate(pieces)
     if not len(found):
         return found
@@ -68,7 +72,9 @@ def handshakes(legs: Legs) -> Handshakes:
     engine, peer, t, is_end, rank = engine[order], peer[order], rows["t"][order], is_end[order], rows["rank"][order]
     alike = (engine[1:] == engine[:-1]) & (peer[1:] == peer[:-1]) & (rank[1:] == rank[:-1])
     first = np.flatnonzero(alike & ~is_end[:-1] & is_end[1:])
-    return Handshakes(engine[first], legs.engines.resolve(peer[first], legs.texts), t[first], t[first + 1])
+    measured = rows["values"][order[first + 1]]
+    rtt, offset = (measured[:, value_column("handshake_ended", name)] for name in ("rtt_ns", "offset_ns"))
+    return Handshakes(engine[first], legs.engines.resolve(peer[first], legs.texts), t[first], t[first + 1], rtt, offset)
 
 
 def _of_handshakes(columns: Columns, walk: Walk, number: int, to: str, meetings: Handshakes) -> np.ndarray:
@@ -81,12 +87,12 @@ def _of_handshakes(columns: Columns, walk: Walk, number: int, to: str, meetings:
     peer = np.where(there == NONE, joined.peer, engines[there]) if told else 0
     keys = _meeting(meetings.engine, meetings.peer if told else 0)
     order = np.argsort(keys, kind="stable")
-    rows = np.flatnonzero(walk.begin[node] != UNKNOWN)
-    rows = rows[_meanwhile(meetings, walk.begin[node, rows], walk.end[node, rows])]
+    rows, shift = np.flatnonzero(walk.begin[node] != UNKNOWN), np.broadcast_to(columns.shift(to), len(columns))
+    rows = rows[_meanwhile(meetings, walk.begin[node, rows] - shift[rows], walk.end[node, rows] - shift[rows])]
     row, at = _matches(_meeting(engines[here], peer)[rows], keys[order])
     row, at = rows[row], order[at]
-    begin = np.maximum(walk.begin[node, row], meetings.begin[at])
-    end = np.minimum(walk.end[node, row], meetings.end[at])
+    begin = np.maximum(walk.begin[node, row], meetings.begin[at] + shift[row])
+    end = np.minimum(walk.end[node, row], meetings.end[at] + shift[row])
     some = begin < end
     return _pieces(row[some], number, node, _HANDSHAKE, begin[some], end[some])
 
@@ -119,13 +125,16 @@ def _pieces(
     return found
 
 
-def _of_intervals(walk: Walk, number: int, node: int, leg: np.ndarray, intervals: np.ndarray) -> np.ndarray:
-    """The intervals of each row's leg, clipped to the edge."""
+def _of_intervals(
+    walk: Walk, number: int, node: int, leg: np.ndarray, intervals: np.ndarray, shift: np.ndarray | int
+) -> np.ndarray:
+    """The intervals of each row's leg, clipped to the edge; shift: (n,) as of `Columns`."""
     rows = np.flatnonzero((leg != NONE) & (walk.begin[node] != UNKNOWN))
     row, at = _matches(leg[rows], intervals["leg"])
     row = rows[row]
-    begin = np.maximum(intervals["begin"][at], walk.begin[node, row])
-    end = np.minimum(intervals["end"][at], walk.end[node, row])
+    moved = np.broadcast_to(shift, len(leg))[row]
+    begin = np.maximum(intervals["begin"][at] + moved, walk.begin[node, row])
+    end = np.minimum(intervals["end"][at] + moved, walk.end[node, row])
     some = begin < end
     return _pieces(row[some], number, node, intervals["stage"][at][some], begin[some], end[some])
 

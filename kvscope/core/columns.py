@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,6 +22,16 @@ _NEVER = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
+class Moved:
+    """What was done to moments of several hosts so that they compare."""
+
+    shift: np.ndarray
+    """(ALL_NODES, n) i8 ns added to what was stamped; 0 where the clock is taken as it is"""
+    seat: np.ndarray
+    """(ALL_NODES, n) i1 number of the clock within the request; -1: filled in"""
+
+
+@dataclass(frozen=True)
 class Columns:
     """n requests. Nodes are the graph's, by name."""
 
@@ -37,6 +47,8 @@ class Columns:
     """(n,) bool: the decode leg posted"""
     clock_step: np.ndarray
     """(n,) bool: an arrival lay after what follows it, and was taken back to there"""
+    moved: Moved | None = None
+    """None where every leg is on its own clock, as stamped"""
 
     def __len__(self) -> int:
         return len(self.push)
@@ -56,6 +68,15 @@ class Columns:
         at = self.at[NODE[node]]
         column = self.legs.rows["values"][:, value_column(ALL_NODES[NODE[node]].moment, name)]
         return np.where(at == NONE, UNKNOWN, column[at])
+
+    def instant(self, node: str, name: str) -> np.ndarray:
+        """(n,) as `value`, of a value that is a time on the same clock as its event's."""
+        value = self.value(node, name)
+        return value if self.moved is None else np.where(value == UNKNOWN, value, value + self.moved.shift[NODE[node]])
+
+    def shift(self, node: str) -> np.ndarray | int:
+        """(n,) ns added to times of the node's leg"""
+        return 0 if self.moved is None else np.asarray(self.moved.shift[NODE[node]])
 
     def field(self, node: str, name: str) -> np.ndarray:
         """(n,) a field of the node's event, 0 where there is none"""
@@ -84,6 +105,22 @@ def gather_columns(legs: Legs, joined: Joined, ranks: Ranks) -> Columns:
     steps = _mend_arrivals(legs, at, time)
     _compute(legs, at, time, joined.unaligned)
     return Columns(legs, joined, at, time, push, pull, steps)
+
+
+def retimed(columns: Columns, joined: Joined, moved: Moved) -> Columns:
+    """The same moments on clocks that compare."""
+    legs, at = columns.legs, columns.at
+    time = np.where(at == NONE, UNKNOWN, np.ascontiguousarray(legs.rows["t"])[at] + moved.shift)
+    steps = _mend_arrivals(legs, at, time)
+    _compute(legs, at, time, joined.unaligned)
+    seat = moved.seat.copy()
+    for node in ("D.arrived", "P.arrived", "received"):  # of several at once, the first in the graph's own order
+        its = time[NODE[node]]
+        seat[ORIGIN] = np.where((its != UNKNOWN) & (its == time[ORIGIN]), seat[NODE[node]], seat[ORIGIN])
+    told = (time[NODE["notified"]] != UNKNOWN) & (time[NODE["notified"]] == time[NODE["transferred"]])
+    seat[NODE["transferred"]] = np.where(told, seat[NODE["notified"]], seat[NODE["posted"]])
+    seat[NODE["P.transferred"]] = seat[NODE["P.posted"]]
+    return replace(columns, joined=joined, time=time, clock_step=steps, moved=replace(moved, seat=seat))
 
 
 def _by_leg(legs: Legs, keep: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -6,18 +6,21 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from kvscope.core.alignment import Alignment
 from kvscope.core.carve import carve
 from kvscope.core.classify import Classes, classify
 from kvscope.core.clocks import lags
 from kvscope.core.columns import Columns, gather_columns
 from kvscope.core.cut import cut_legs
+from kvscope.core.hosts import Hosts
 from kvscope.core.join import Joined, join
 from kvscope.core.latest import last_moments
 from kvscope.core.legs import NONE, Legs, gather_legs
+from kvscope.core.messages import Messages
 from kvscope.core.ranks import Ranks, slowest_ranks
-from kvscope.core.walk import Masks, Walk, masks, slacks, walk
+from kvscope.core.walk import Masks, Walk, between_clocks, masks, slacks, walk
 from kvscope.model.events import Events
-from kvscope.model.graph import FIRST_TOKEN, NODES, ORIGIN
+from kvscope.model.graph import FIRST_TOKEN, NODE, NODES, ORIGIN
 from kvscope.model.requests import STATES, State
 from kvscope.model.splits import MARKS, Splits
 from kvscope.probe.vocabulary import LEG_CODE, MOMENT_CODE, UNKNOWN
@@ -34,11 +37,14 @@ class Solution:
     """(n,) moments that lay after one that depends on them"""
     cut: np.ndarray
     """(legs,) bool, as of `cut_legs`"""
+    messages: Messages
+    """What the requests and handshakes among them tell of the clocks of hosts"""
 
 
-def split(events: Events, now: int | None = None) -> Splits:
-    """Join the legs of every request and walk its path. `now` (ns; default: the latest event) ages the unfinished."""
-    return ordered(solve(events, now).splits)
+def split(events: Events, now: int | None = None, hosts: Hosts | None = None) -> Splits:
+    """Join the legs of every request and walk its path. `now` (ns; default: the latest event) ages the unfinished;
+    `hosts`: what else is known of their clocks, or that they are to be left alone."""
+    return ordered(solve(events, now, hosts=hosts).splits)
 
 
 def ordered(splits: Splits, rows: np.ndarray | None = None) -> Splits:
@@ -48,22 +54,25 @@ def ordered(splits: Splits, rows: np.ndarray | None = None) -> Splits:
     return splits.select(at[np.lexsort([key[at] for key in keys])])
 
 
-def solve(events: Events, now: int | None = None, lag: np.ndarray | None = None) -> Solution:
+def solve(
+    events: Events, now: int | None = None, lag: np.ndarray | None = None, hosts: Hosts | None = None
+) -> Solution:
     """As `split`, in the order of the join, with the join. `lag`: as of `clocks`, where more than `events` was seen."""
     legs = gather_legs(events)
     joined = join(legs)
     ranks = slowest_ranks(legs, joined)
-    columns = gather_columns(legs, joined, ranks)
     latest = int(legs.rows["t"].max(initial=0)) if now is None else now
+    lag = lags(events.processes, legs.rows) if lag is None else lag
+    aligned = (hosts or Hosts()).align(gather_columns(legs, joined, ranks), events.processes, lag, latest)
+    columns, joined = aligned.columns, aligned.columns.joined
     cut = cut_legs(legs, events.processes, latest)
     classes = classify(columns, cut)
     chosen = masks(columns, classes)
     time = columns.time[: len(NODES)]
     walks = (walk(time, chosen.path), walk(time, chosen.registration), walk(time, chosen.staging))
     carves = carve(columns, walks)
-    lag = lags(events.processes, legs.rows) if lag is None else lag
-    splits = _assemble(columns, classes, ranks, chosen, walks, carves, latest, lag)
-    return Solution(legs, joined, splits, walks[0].violations, cut)
+    splits = _assemble(columns, classes, ranks, chosen, walks, carves, latest, lag, aligned)
+    return Solution(legs, joined, splits, walks[0].violations + aligned.violations, cut, aligned.messages)
 
 
 def _assemble(
@@ -75,6 +84,7 @@ def _assemble(
     carves: np.ndarray,
     now: int,
     lag: np.ndarray,
+    aligned: Alignment,
 ) -> Splits:
     joined, legs = columns.joined, columns.legs
     timed = (classes.state == STATES.index(State.COMPLETE)) & columns.has("first_token") & columns.has("origin")
@@ -87,8 +97,8 @@ def _assemble(
     engines = np.append(legs.engine, np.int32(NONE)).astype(np.int32)
     poster = np.where(classes.pull, joined.decode, joined.prefill)
     apart = joined.unaligned & ~classes.pull  # there one engine reserved, and another saw the transfer's end
-    violations = walks[0].violations
-    last_moment, behind = last_moments(columns, lag)
+    violations = walks[0].violations + aligned.violations
+    last_moment, behind = last_moments(columns, lag, aligned.behind)
     return Splits(
         request=np.where(joined.decode != NONE, requests[joined.decode], requests[joined.prefill]),
         peer_request=np.where(both, requests[joined.prefill], np.uint64(0)),
@@ -129,11 +139,28 @@ def _assemble(
         last_moment=last_moment,
         behind=behind,
         marks=_marks(columns, classes, violations),
+        clock_bound=aligned.bound,
+        between_clocks=_between_clocks(columns, chosen),
+        moved=_moved(columns),
         engines=legs.engines.engines,
         texts=legs.texts,
         now=now,
         tally=replace(joined.tally, order_violations=int(violations.sum())),
+        clocks=aligned.clocks,
     )
+
+
+def _between_clocks(columns: Columns, chosen: Masks) -> np.ndarray:
+    if columns.moved is None:
+        return np.zeros(len(columns), np.uint32)
+    return between_clocks(columns.moved.seat, chosen.path, chosen.registration, chosen.staging)
+
+
+def _moved(columns: Columns) -> np.ndarray:
+    """(n, 2) ns added to the stamps of the prefill leg and of the end of the decode leg"""
+    if columns.moved is None:
+        return np.zeros((len(columns), 2), np.int64)
+    return np.ascontiguousarray(columns.moved.shift[[NODE["P.computed"], FIRST_TOKEN]].T)
 
 
 def _fields(columns: Columns, name: str) -> np.ndarray:

@@ -84,6 +84,12 @@ def join(legs: Legs) -> Joined:
     )
 
 
+def restale(joined: Joined, legs: Legs, stale: np.ndarray) -> Joined:
+    """The same joins, where (n,) matches turned out to be of requests that were over."""
+    tally = replace(joined.tally, stale_matches=int(stale.sum()))
+    return replace(joined, stale=stale, retried=_retried(legs, joined.prefill, joined.decode, stale), tally=tally)
+
+
 def _paired(legs: Legs, told: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
     """(legs,) decode leg -> prefill leg; whether a moment said so; the time of the match. And refused joins."""
     partner = np.full(len(legs.hash), NONE)

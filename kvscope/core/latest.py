@@ -13,13 +13,15 @@ _LEGS = np.array([LEG_CODE["decode" if node.leg == "poster" else node.leg] for n
 _MOMENTS = np.array([MOMENT_CODE[node.moment or "none"] for node in ALL_NODES])
 
 
-def last_moments(columns: Columns, lag: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def last_moments(columns: Columns, lag: np.ndarray, moved: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(n, 3) leg, moment and time of the latest moment of the request; (n,) how far its clock lies behind.
+
+    lag: (processes,) of the clock of each; moved: (n,) of the clock that a request was moved to, UNKNOWN where of none.
 
     Where clocks do not compare, of the leg that the request ends on.
     """
     process = columns.legs.rows["process"]
-    late = np.where(columns.at == NONE, UNKNOWN, columns.time)
+    late, alone = np.where(columns.at == NONE, UNKNOWN, columns.time), np.zeros(len(columns), bool)
     apart = np.flatnonzero(columns.joined.unaligned)
     late[:, apart] = np.where(_on_last_leg(columns, apart), late[:, apart], UNKNOWN)
     last = len(late) - 1 - late[::-1].argmax(axis=0)  # of several at once, the latest in the graph
@@ -31,7 +33,8 @@ def last_moments(columns: Columns, lag: np.ndarray) -> tuple[np.ndarray, np.ndar
     for row in np.flatnonzero(latest[:, 2] == UNKNOWN).tolist():
         event = _latest_event(columns, row)
         latest[row], behind[row] = (event["leg"], event["moment"], event["t"]), lag[event["process"]]
-    return latest, behind
+        alone[row] = True
+    return latest, np.where((moved == UNKNOWN) | alone, behind, moved)
 
 
 def _on_last_leg(columns: Columns, rows: np.ndarray) -> np.ndarray:

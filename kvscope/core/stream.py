@@ -16,6 +16,7 @@ from kvscope.core.clocks import Clocks
 from kvscope.core.critical_path import Solution, ordered, solve
 from kvscope.core.departure import legs_of, of_no_request, registration_ends, rows_of, together, without
 from kvscope.core.held import Held
+from kvscope.core.hosts import ALONE
 from kvscope.core.legs import (
     CLEANUP,
     DECODE,
@@ -275,7 +276,7 @@ class Stream:
         return late
 
     def _solve(self, rows: np.ndarray) -> Solution:
-        return solve(self._events(rows), self._clocks.now, self._clocks.lag)
+        return solve(self._events(rows), self._clocks.now, self._clocks.lag, ALONE)
 
     def _events(self, rows: np.ndarray) -> Events:
         """Rows with the steps of the engines that computed a prompt among them in chunks, and the handshakes."""

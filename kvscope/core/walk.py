@@ -82,7 +82,7 @@ def _visit(path: np.ndarray, nodes: tuple[int, ...], rows: np.ndarray) -> None:
 def _through_registration(columns: Columns) -> np.ndarray:
     """(n,) The registration was the last to come: sent after `staged`, or the writer looked after `staged` in vain."""
     staged, sent, received = columns.t("staged"), columns.t("registration_sent"), columns.t("registration_received")
-    looked = columns.value("registration_received", "looked")
+    looked = columns.instant("registration_received", "looked")
     looked = np.where(looked < received, looked, UNKNOWN)
     blind = (sent == UNKNOWN) & (looked == UNKNOWN)
     late = (sent > staged) | (looked > staged) | (blind & (received > staged))
@@ -111,11 +111,7 @@ def walk(time: np.ndarray, mask: np.ndarray) -> Walk:
     n = time.shape[1]
     stamped = np.where(mask, time, _NEVER)
     reached = _least_from(stamped)
-    numbers = np.where(mask, _NUMBERS, len(NODES))
-    following = np.concatenate((_least_from(numbers)[1:], np.full((1, n), len(NODES), np.int8)))
-    at = np.flatnonzero(mask & (following < len(NODES)))  # row by row: node * n + column
-    index, column = np.divmod(at, n)
-    to = following.reshape(-1)[at].astype(np.int64)
+    at, index, column, to = _crossed(mask)
     until = to * n + column
     t, now = reached.reshape(-1)[at], reached.reshape(-1)[until]
     stages = np.zeros((len(STAGES), n), np.int64)
@@ -126,6 +122,27 @@ def walk(time: np.ndarray, mask: np.ndarray) -> Walk:
     return Walk(stages, begin, np.where(mask, reached, UNKNOWN), np.bincount(column[torn], minlength=n))
 
 
+def _crossed(mask: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """(k,) each edge between masked nodes: index into the raveled mask, its node, its column, the node it leads to."""
+    n = mask.shape[1]
+    numbers = np.where(mask, _NUMBERS, len(NODES))
+    following = np.concatenate((_least_from(numbers)[1:], np.full((1, n), len(NODES), np.int8)))
+    at = np.flatnonzero(mask & (following < len(NODES)))  # row by row: node * n + column
+    index, column = np.divmod(at, n)
+    return at, index, column, following.reshape(-1)[at].astype(np.int64)
+
+
+def between_clocks(seat: np.ndarray, *paths: np.ndarray) -> np.ndarray:
+    """(n,) u4 bit i: on some path stage i has an edge between two clocks; seat: (ALL_NODES, n) as of `Moved`"""
+    found = np.zeros(seat.shape[1], np.uint32)
+    for mask in paths:
+        _, index, column, to = _crossed(mask)
+        apart = seat[index, column] != seat[to, column]
+        stage = STAGE_OF[to, index][apart].astype(np.uint32)
+        np.bitwise_or.at(found, column[apart], np.uint32(1) << stage)
+    return found
+
+
 def _least_from(values: np.ndarray) -> np.ndarray:
     """(NODES, n) the least of each node's value and those of the nodes after it."""
     return np.asarray(np.minimum.accumulate(values[::-1], axis=0)[::-1])
@@ -134,7 +151,7 @@ def _least_from(values: np.ndarray) -> np.ndarray:
 def slacks(columns: Columns, through: np.ndarray, classes: Classes) -> np.ndarray:
     """(branches, 2, n) how much later a hidden branch could have ended: low, high; UNKNOWN where it is the path."""
     staged, sent, received = columns.t("staged"), columns.t("registration_sent"), columns.t("registration_received")
-    looked = columns.value("registration_received", "looked")
+    looked = columns.instant("registration_received", "looked")
     slack = np.full((len(graph.BRANCHES), 2, len(columns)), UNKNOWN)
     both = classes.push & (staged != UNKNOWN) & (received != UNKNOWN) & ~columns.joined.unaligned
     early, late = both & ~through, both & through

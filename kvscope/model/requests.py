@@ -45,10 +45,17 @@ class Span:
     """The engine step running at the ending moment."""
     exposed: bool = True
     """On the path (exposed) or behind it (hidden)."""
+    bound_ns: int = 0
+    """By how much it may be wrong, having been measured from one host to another; 0 on one."""
 
     @property
     def ns(self) -> int:
         return self.end - self.begin
+
+    @property
+    def uncertain(self) -> bool:
+        """It is not longer than it may be wrong by."""
+        return 0 < self.bound_ns >= self.ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +146,12 @@ class RequestSplit:
     """Whether the decode leg was dispatched knowing the prefill leg's outcome; None without two legs."""
     stamps: tuple[Stamp, ...] = ()
     """Every moment used, in time order."""
+    clock_bound_ns: int | None = 0
+    """By how much a time from one host to another may be wrong; 0: one clock; None: its clocks do not compare"""
+    between_clocks: tuple[str, ...] = ()
+    """Stages that were measured from one host to another."""
+    moved_ns: dict[str, int] = field(default_factory=dict)
+    """leg -> what was added to its own clock to get the instants given here, where that is not 0"""
 
     @property
     def complete(self) -> bool:

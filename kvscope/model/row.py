@@ -69,6 +69,9 @@ def request_split(splits: Splits, row: int) -> RequestSplit:
         marks=tuple(name for bit, name in enumerate(MARKS) if splits.marks[row] >> bit & 1),
         knew_peer=None if splits.knew[row] < 0 else bool(splits.knew[row]),
         stamps=_stamps(splits, row, pull),
+        clock_bound_ns=_known(splits.clock_bound[row]),
+        between_clocks=_between_clocks(splits, row),
+        moved_ns={leg: int(ns) for leg, ns in zip(("prefill", "decode"), splits.moved[row], strict=True) if ns},
     )
 
 
@@ -110,12 +113,19 @@ def _spans(splits: Splits, row: int, walk: int, pull: bool) -> tuple[Span, ...]:
     times = np.minimum.accumulate(times[::-1])[::-1].tolist()
     cuts = _carves(splits, row, walk)
     spans: list[Span] = []
+    crossed, bound = set(_between_clocks(splits, row)), max(0, int(splits.clock_bound[row]))
     for frm, to, begin, end in zip(nodes, nodes[1:], times, times[1:], strict=False):
         stage = STAGES[STAGE_OF[to, frm]].name
         step = int(splits.step[row, to]) or None
         for name, low, high in _pieces(stage, begin, end, cuts.get(to, [])):
-            spans.append(Span(name, low, high, NODES[to].name, _leg(to, pull), step, walk == 0))
+            wrong_by = bound if name == stage and name in crossed else 0
+            spans.append(Span(name, low, high, NODES[to].name, _leg(to, pull), step, walk == 0, wrong_by))
     return tuple(span for span in spans if span.ns)
+
+
+def _between_clocks(splits: Splits, row: int) -> tuple[str, ...]:
+    bits = int(splits.between_clocks[row])
+    return tuple(stage.name for bit, stage in enumerate(STAGES) if bits >> bit & 1)
 
 
 def _carves(splits: Splits, row: int, walk: int) -> dict[int, list[tuple[str, int, int]]]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
+from kvscope.model.clockpair import ClockPair
 from kvscope.model.engines import Merged
 from kvscope.model.events import Process
 from kvscope.model.graph import ALL_NODES, STAGE_INDEX
@@ -107,12 +108,20 @@ class Splits:
     """(n,) ns that the clock of the latest moment lies behind the one that `now` is on; 0 where one clock is all"""
     marks: np.ndarray
     """(n,) u2 bit i: MARKS[i]"""
+    clock_bound: np.ndarray
+    """(n,) i8 ns by which a time from one host to another may be wrong; 0 on one clock, UNKNOWN where unaligned"""
+    between_clocks: np.ndarray
+    """(n,) u4 bit i: STAGES[i] was measured from one host to another"""
+    moved: np.ndarray
+    """(n, 2) i8 ns that were added to what the prefill leg and the decode leg (its end) stamped"""
 
     engines: tuple[Process, ...]
     texts: dict[int, str]
     now: int
     """the latest event of the set"""
     tally: Tally
+    clocks: tuple[ClockPair, ...] = ()
+    """What is known of the clocks of the hosts, each two between which messages went"""
 
     def __len__(self) -> int:
         return len(self.request)
@@ -192,6 +201,12 @@ class Splits:
         """(n,) bool: with this mark"""
         return np.asarray((self.marks >> MARKS.index(name)) & 1 != 0)
 
+    @property
+    def uncertain(self) -> np.ndarray:
+        """(n, stages) bool: measured from one host to another, and not longer than that may be wrong by"""
+        crossed = (self.between_clocks[:, None] >> np.arange(len(STAGES), dtype=np.uint32)) & 1 != 0
+        return np.asarray(crossed & (self.exposed + self.hidden <= self.clock_bound[:, None]))
+
     def select(self, rows: np.ndarray) -> Splits:
         """Some of the requests: a bool mask or indices. The tally stays whole."""
         chosen = np.flatnonzero(rows) if rows.dtype == bool else rows
@@ -241,7 +256,16 @@ def concat(parts: Sequence[Splits], texts: dict[int, str] | None = None) -> Spli
             texts |= part.texts
     tally = sum((part.tally for part in parts), Tally())
     now = max(part.now for part in parts)
-    return Splits(carves=np.concatenate(carves), engines=merged.processes, texts=texts, now=now, tally=tally, **columns)
+    clocks = {(pair.here, pair.there): pair for part in parts for pair in part.clocks}
+    return Splits(
+        carves=np.concatenate(carves),
+        engines=merged.processes,
+        texts=texts,
+        now=now,
+        tally=tally,
+        clocks=tuple(clocks[pair] for pair in sorted(clocks)),
+        **columns,
+    )
 
 
 def text_of(texts: dict[int, str], key: int) -> str:
@@ -250,5 +274,5 @@ def text_of(texts: dict[int, str], key: int) -> str:
 
 
 FINISHED = next(index for index, node in enumerate(ALL_NODES) if node.name == "D.finished")
-NOT_COLUMNS = ("carves", "engines", "texts", "now", "tally")
+NOT_COLUMNS = ("carves", "engines", "texts", "now", "tally", "clocks")
 COLUMNS: tuple[str, ...] = tuple(field.name for field in fields(Splits) if field.name not in NOT_COLUMNS)

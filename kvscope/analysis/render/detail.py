@@ -98,7 +98,7 @@ def _hidden_rows(split: RequestSplit, scale: Milliseconds, origin: int) -> list[
 
 
 def _name(span: Span, split: RequestSplit) -> str:
-    return f" {'*' if span.exposed else ' '}{letter(span, split)} {span.stage}"
+    return f" {'*' if span.exposed else ' '}{letter(span, split)} {span.stage}{' ~' if span.uncertain else ''}"
 
 
 def _branch(span: Span, split: RequestSplit) -> str:

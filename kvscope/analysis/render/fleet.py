@@ -41,7 +41,7 @@ def put_report(page: Page, summary: Summary, by_stage: bool = False, arguments: 
     put_condition(page, summary.condition)
     for note in summary.notes:
         page.labelled("", note, WARNING)
-    put_brief(page, summary.setup)
+    put_brief(page, summary.setup, summary.condition.clocks)
     if summary.bands:
         _put_timed(page, summary, by_stage)
     else:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from kvscope.analysis.condition import Condition
+from kvscope.analysis.condition import Clocks, Condition
 from kvscope.analysis.handles import shown
 from kvscope.analysis.render.amounts import duration, share
+from kvscope.analysis.render.clocks import put_clocks
 from kvscope.analysis.render.page import Page
 from kvscope.analysis.render.palette import HEADING, WARNING
 from kvscope.analysis.setup import BRIEF, SHOWN, Fact, Setup
@@ -86,15 +87,10 @@ def _put_waiting(page: Page, found: Condition) -> None:
     )
 
 
-def put_brief(page: Page, setup: Setup) -> None:
-    """What no number may be read without: versions, connector, placement, caching, router; and what differs."""
-    if len(setup.hosts) > 1:
-        page.labelled(
-            "CLOCK",
-            f"{len(setup.hosts)} hosts ({_who(setup.hosts)}) whose clocks were not aligned: how long it takes from one "
-            "to another is not known, and requests between them are in no percentile.",
-            WARNING,
-        )
+def put_brief(page: Page, setup: Setup, clocks: Clocks) -> None:
+    """What no number may be read without: clocks, versions, connector, placement, router; and what differs."""
+    if len(setup.hosts) > 1 or clocks.pairs:
+        put_clocks(page, setup.hosts, clocks)
     if not setup.facts:
         page.labelled("SETUP", "not told: no engine recorded its start, so versions and settings are unknown.")
     told = [_shown(fact) for name in BRIEF if (fact := setup.facts.get(name)) is not None]

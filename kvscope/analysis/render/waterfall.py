@@ -32,6 +32,7 @@ def put_waterfall(page: Page, split: RequestSplit, steps: Mapping[str, Sequence[
         scale = Milliseconds(end - begin)
         rounded = rounded_split(split, scale)
         _put_sum(page, rounded, scale)
+        _put_bound(page, split)
         _put_strip(page, split, scale, begin, end)
         put_detail(page, split, scale, steps, every)
         page.line()
@@ -101,6 +102,16 @@ def _put_sum(page: Page, split: RequestSplit, scale: Milliseconds) -> None:
     page.prose(f"TTFT {scale.of(split.ttft_ns)} ms = {' + '.join(shown)}", hang=2, style=STRONG)
     if bounds:
         page.prose(f"undet is one or the other: {', '.join(bounds)}", hang=2, style=QUIET)
+
+
+def _put_bound(page: Page, split: RequestSplit) -> None:
+    """What times from one host to another are worth."""
+    if not (split.clock_bound_ns and split.between_clocks):
+        return
+    short = sorted({span.stage for span in split.path + split.hidden_spans if span.uncertain})
+    told = f"; not longer than that, and marked ~: {', '.join(short)}" if short else ""
+    named, bound = ", ".join(split.between_clocks), duration(split.clock_bound_ns)
+    page.prose(f"Two clocks: {named} and TTFT may be wrong by {bound}{told}.", 0, 2, WARNING if short else QUIET)
 
 
 def _put_strip(page: Page, split: RequestSplit, scale: Milliseconds, begin: int, end: int) -> None:

@@ -1,4 +1,4 @@
-"""Legs on hosts whose clocks nothing aligned: what compares is kept, what does not is said to be not known."""
+"""Legs on hosts whose clocks are left alone: what compares is kept, what does not is said to be not known."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvscope.core.critical_path import split
+from kvscope.core.hosts import ALONE
 from kvscope.model.events import Events
 from kvscope.model.requests import RequestSplit, State
 from kvscope.model.splits import Splits
@@ -39,10 +40,10 @@ def two_hosts(fleet: list[Cause], ahead: int) -> Events:
 
 @given(fleets(), years())
 @EXAMPLES
-def test_no_time_is_told_across_clocks_that_were_never_aligned(fleet: list[Cause], ahead: int) -> None:
+def test_no_time_is_told_across_clocks_that_are_left_alone(fleet: list[Cause], ahead: int) -> None:
     """Whatever the clocks say, also where that looks sound; what lies on one host is told as ever."""
     together = by_id(split(parse_jsonl(json.dumps(item) for cause in fleet for item in items(cause)).events))
-    splits = split(two_hosts(fleet, ahead))
+    splits = split(two_hosts(fleet, ahead), hosts=ALONE)
     assert splits.tally.order_violations == 0
     for row, request in enumerate(splits):
         if request.shape == "decode_only":
@@ -79,18 +80,19 @@ def test_only_hosts_that_are_told_and_differ_are_several(told: tuple[str, str]) 
 def test_a_router_on_another_host_is_another_clock() -> None:
     items = [{**item, "host": "boot-a"} for item in push_sequential()]
     router = {"engine": "router", "leg": "router", "request": "x", "host": "boot-r"}
-    (request,) = split(events_of([*items, *moments(router, received=0, prefill_returned=106, decode_sent=108)]))
+    events = events_of([*items, *moments(router, received=0, prefill_returned=106, decode_sent=108)])
+    (request,) = split(events, hosts=ALONE)
     assert (request.state, request.ttft_ns, request.dispatch_parts) == (State.UNALIGNED, None, {})
 
 
 def test_what_is_missing_or_not_over_is_still_said() -> None:
     missing = [item for item in on_hosts(push_early(), 0) if item["moment"] != "prepared"]
-    (request,) = split(events_of(missing))
+    (request,) = split(events_of(missing), hosts=ALONE)
     assert (request.state, request.missing, request.marks) == (State.INCOMPLETE, ("prepared",), ("unaligned",))
     later = moment({"engine": "p0", "leg": "prefill"}, "load", 500)
     hung = [item for item in push_early() if item["moment"] not in ("first_token", "scheduled")]
     hung = on_hosts([*hung, later], 10**17)
-    (request,) = split(events_of(hung))
+    (request,) = split(events_of(hung), hosts=ALONE)
     assert (request.state, request.last_moment) == (State.UNFINISHED, "decode ready")
     assert request.idle_ns == 0
 
@@ -112,7 +114,7 @@ def test_an_age_is_by_the_clock_of_its_host(ahead: int) -> None:
 
 def test_a_match_is_not_stale_by_another_hosts_clock() -> None:
     over = [*push_early(), moment(D_LEG, "finished", 1000)]
-    splits = split(events_of(on_hosts(over, -(10**12))))
+    splits = split(events_of(on_hosts(over, -(10**12))), hosts=ALONE)
     assert splits.tally.stale_matches == 0
     assert [(request.peer_request, request.shape) for request in splits] == [(P_ID, "push")]
 
@@ -122,6 +124,6 @@ def test_prefill_failed_by_another_clock_does_not_tell_what_came_first() -> None
     hung += [moment(D_LEG, "finished", 200, reason="abort"), moment(P_LEG, "failed", 150)]
     hung += [item for item in pull() if item["moment"] == "scheduled" and item["leg"] == "prefill"]
     assert [request.shape for request in split(events_of(hung))] == ["failed"]
-    (request,) = split(events_of(on_hosts(hung, 10**15)))
+    (request,) = split(events_of(on_hosts(hung, 10**15)), hosts=ALONE)
     assert (request.shape, request.state) == ("aborted", State.COMPLETE)
     assert request.failure == "prefill failed"

@@ -6,15 +6,17 @@ from collections.abc import Callable
 
 import pytest
 
+from kvscope.analysis.document import request_object
 from kvscope.analysis.render.fleet import put_report
 from kvscope.analysis.render.page import Page
 from kvscope.analysis.render.waterfall import put_waterfall
 from kvscope.analysis.steps import steps_beside
 from kvscope.analysis.summary import Summary, gather_summary
 from kvscope.core.critical_path import split
+from kvscope.core.hosts import ALONE, Hosts
 from kvscope.model.requests import State
 
-from .scenes import EARLY, MS, Item, events_of, fleet, request, started
+from .scenes import EARLY, LATE, MS, Item, events_of, fleet, request, started
 
 WIDTHS = (60, 100, 300)
 REGISTERED: dict[str, dict[str, float]] = {
@@ -29,9 +31,9 @@ def page_of(summary: Summary, width: int = 100) -> str:
     return "\n".join(line.plain for line in page.lines)
 
 
-def summarise(items: list[Item]) -> Summary:
+def summarise(items: list[Item], hosts: Hosts | None = None) -> Summary:
     events = events_of(items)
-    return gather_summary(events, split(events))
+    return gather_summary(events, split(events, hosts=hosts))
 
 
 def without(items: list[Item], **field: str) -> list[Item]:
@@ -135,7 +137,7 @@ def test_settings_that_differ_are_pointed_out() -> None:
 
 def test_clocks_of_several_hosts_are_not_trusted() -> None:
     """No length of time across them anywhere, and the requests by name."""
-    text = " ".join(page_of(summarise(two_clocks())).split())
+    text = " ".join(page_of(summarise(two_clocks(), ALONE)).split())
     assert "2 hosts (boot-a, boot-b) whose clocks were not aligned" in text
     assert "unaligned 1" in text
     where = "prefill p0 on boot-a, decode d0 on boot-b"
@@ -149,7 +151,7 @@ def test_a_percentile_holds_requests_of_one_clock_only() -> None:
     one_host = [{**item, "host": "boot-a"} for item in request(EARLY, 5) if item["leg"]]
     one_host = [{**item, "engine": item["engine"].replace("0", "1")} for item in one_host]
     one_host = [{**item, "peer_engine": "d1"} if "peer_engine" in item else item for item in one_host]
-    found = summarise(two_clocks() + one_host)
+    found = summarise(two_clocks() + one_host, ALONE)
     assert (found.condition.timed, found.condition.states[State.UNALIGNED]) == (1, 1)
     assert found.bands[-1].percentile_ns == 136 * MS
     assert found.condition.seconds < 2
@@ -158,7 +160,7 @@ def test_a_percentile_holds_requests_of_one_clock_only() -> None:
 
 
 def test_an_unaligned_request_lists_its_moments_leg_by_leg() -> None:
-    (found,) = (each for each in split(events_of(two_clocks())) if each.state is State.UNALIGNED)
+    (found,) = (each for each in split(events_of(two_clocks()), hosts=ALONE) if each.state is State.UNALIGNED)
     page = Page(100)
     put_waterfall(page, found, {})
     text = "\n".join(line.plain for line in page.lines)
@@ -169,6 +171,39 @@ def test_an_unaligned_request_lists_its_moments_leg_by_leg() -> None:
         *(0, 105),
         *(0, 134),
     ]
+
+
+def between_hosts(ahead: int) -> list[Item]:
+    """Pushes that tell each way how far decode's clock is ahead: registered late, so that they say it well."""
+    there = {"host": "boot-b"}
+    items = started() + [item for number in range(5) for item in request(LATE, number, begin=number * 1000)]
+    return [
+        {**item, **there, "t": item["t"] + ahead} if item["engine"] == "d0" else {**item, "host": "boot-a"}
+        for item in items
+    ]
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_times_between_hosts_are_told_with_what_they_are_worth(width: int) -> None:
+    events = events_of(between_hosts(3_600_000 * MS))
+    splits = split(events)
+    summary = gather_summary(events, splits)
+    text = page_of(summary, width)
+    assert max(map(len, text.splitlines())) <= width
+    text = " ".join(text.split())
+    assert "2 hosts (boot-a, boot-b), compared by the messages between them: 5 timed requests" in text
+    assert "ahead of boot-a within 3.00 ms" in text
+    assert "5 messages there and 5 back" in text
+    assert "not longer than it may be wrong by (~): notice (5), registration_flight (5)" in text
+    page = Page(width)
+    put_waterfall(page, splits[0], steps_beside(events, splits[0]))
+    lines = [line.plain for line in page.lines]
+    assert max(map(len, lines)) <= width
+    assert "dispatch, registration_flight, notice and TTFT may be wrong by 3.0" in " ".join("\n".join(lines).split())
+    assert [line.split()[1:3] for line in lines if " ~ " in line] == [["registration_flight", "~"], ["notice", "~"]]
+    assert request_object(splits[0])["clock_bound_ns"] == splits.clock_bound[0] > 2 * MS
+    told = {span["stage"]: (span["bound_ns"] > 0, span["uncertain"]) for span in request_object(splits[0])["path"]}
+    assert (told["dispatch"], told["notice"], told["prefill_run"]) == ((True, False), (True, True), (False, False))
 
 
 def test_clean_ups_of_an_api_server_are_told_beside_the_requests() -> None:

@@ -1,0 +1,28 @@
+"""What is known of the clocks of two hosts: how far one is ahead of the other, and how well that is known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class ClockPair:
+    """Two hosts between which messages went. What is told of the offset is told of its latest known instant."""
+
+    here: str
+    """As `Process.host` has it"""
+    there: str
+    sent: int
+    """Messages from here to there that bound it"""
+    received: int
+    """Messages from there to here"""
+    offset_ns: int | None
+    """What to add to a time of `here` to get the time of `there`; None where it is not known"""
+    bound_ns: int | None
+    """By how much that may be wrong at most"""
+    drift: tuple[float, float] | None
+    """By how much `there` runs faster, least and most"""
+    steps: int
+    """How often one of them was stopped or set, at least"""
+    doubtful_ns: int
+    """In all, the time in which a step may lie: nothing is told across the two hosts there"""
