@@ -43,6 +43,11 @@ class Clocks:
     uncertain: tuple[tuple[str, int], ...] = ()
     """(stage, timed requests in which it was not longer than it may be wrong by), most frequent first"""
 
+    @property
+    def mostly_uncertain(self) -> tuple[str, ...]:
+        """Stages of which that is so in at least half of the requests."""
+        return tuple(stage for stage, number in self.uncertain if 2 * number >= self.requests)
+
 
 @dataclass(frozen=True)
 class Condition:

@@ -5,7 +5,7 @@ Bands come rounded (`rounding.rounded_band`), so that every table agrees.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from rich.text import Text
 
@@ -83,11 +83,16 @@ def _put_turned(page: Page, bands: Sequence[Band], scale: Milliseconds) -> None:
     page.prose(_footnote(bands), style=QUIET)
 
 
-def put_stages(page: Page, bands: Sequence[Band], scale: Milliseconds, every: bool) -> None:
-    """Stages downwards, bands across; each column adds up to the band's mean. `every`: fold nothing."""
+def put_stages(
+    page: Page, bands: Sequence[Band], scale: Milliseconds, every: bool, uncertain: Collection[str] = ()
+) -> None:
+    """Stages downwards, bands across; each column adds up to the band's mean. `every`: fold nothing; `uncertain`:
+    stages that are mostly not longer than they may be wrong by."""
     shown, folded = _chosen(bands, every)
     table = [["ms, exposed", *(band.name for band in bands)]]
-    table += [[_stage_label(index), *(scale.of(band.exposed[index]) for band in bands)] for index in shown]
+    for index in shown:
+        doubt = " ~" if STAGES[index].name in uncertain else ""
+        table.append([_stage_label(index) + doubt, *(scale.of(band.exposed[index]) for band in bands)])
     if folded:
         sums = (scale.of(float(band.exposed[folded].sum())) for band in bands)
         table.append([f"  {count(len(folded), 'smaller stage')}", *sums])

@@ -69,7 +69,7 @@ def _put_timed(page: Page, summary: Summary, by_stage: bool) -> None:
     )
     classtable.put_classes(page, bands, scale)
     page.line()
-    classtable.put_stages(page, bands, scale, by_stage)
+    classtable.put_stages(page, bands, scale, by_stage, summary.condition.clocks.mostly_uncertain)
     if by_stage:
         page.line()
         classtable.put_hidden(page, bands, scale)

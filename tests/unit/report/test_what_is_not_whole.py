@@ -194,6 +194,7 @@ def test_times_between_hosts_are_told_with_what_they_are_worth(width: int) -> No
     assert "2 hosts (boot-a, boot-b), compared by the messages between them: 5 timed requests" in text
     assert "ahead of boot-a within 3.00 ms" in text
     assert "5 messages there and 5 back" in text
+    assert "# registration_flight ~ 3.0" in text
     assert "not longer than it may be wrong by (~): notice (5), registration_flight (5)" in text
     page = Page(width)
     put_waterfall(page, splits[0], steps_beside(events, splits[0]))
