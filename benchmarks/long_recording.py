@@ -21,12 +21,18 @@ import numpy as np
 
 from kvscope.probe.recording import ProcessPart, RecordsPart, TextsPart, Writer, parts
 from kvscope.probe.texts import encoded
-from kvscope.probe.vocabulary import MOMENT_CODE
+from kvscope.probe.vocabulary import MOMENT_CODE, UNKNOWN, VALUES
 from kvscope.sources.records import RECORD, Rows, low64
 
 PICTURE = Path(__file__).parents[1] / "docs" / "pictures" / "push-early.kvs"
 SECOND = 1_000_000_000
 MEETINGS = [MOMENT_CODE[name] for name in ("handshake_begun", "handshake_ended")]
+INSTANTS = [
+    (MOMENT_CODE[moment], names.index(name))
+    for moment, names in VALUES.items()
+    for name in {"begin", "looked", "nixl_start", "wall_ns"} & {*names}
+]
+"""(moment, slot) of what a record tells of when, besides its own time"""
 DRAWN = re.compile(r"(?<![0-9a-f])[0-9a-f]{32}(?![0-9a-f])|(?<=-)[0-9a-f]{8}$")
 """What is drawn anew in the id of each request; engines' ids hold no such thing."""
 
@@ -106,12 +112,20 @@ def _laid(rows: Rows, picture: Picture, lap: int, keys: list[np.ndarray]) -> Row
         rows = rows[~np.isin(rows["moment"], MEETINGS)]
     laid = np.tile(rows, (len(keys), 1))
     for copy, mine in enumerate(keys):
-        laid[copy]["t"] += lap * picture.span + copy * picture.span // (7 * len(keys))
+        shift(laid[copy], lap * picture.span + copy * picture.span // (7 * len(keys)))
         for name in ("request", "peer"):
             at = np.minimum(np.searchsorted(picture.keys, rows[name]), len(mine) - 1)
             laid[copy][name] = np.where(picture.keys[at] == rows[name], mine[at], rows[name])
     every = laid.reshape(-1)
     return np.asarray(every[np.argsort(every["t"], kind="stable")])
+
+
+def shift(rows: Rows, ns: int) -> None:
+    """Let them be so much later, with all that they tell of when."""
+    rows["t"] += ns
+    for moment, slot in INSTANTS:
+        at = np.flatnonzero((rows["moment"] == moment) & (rows["values"][:, slot] != UNKNOWN))
+        rows["values"][at, slot] += ns
 
 
 def _by_second(laid: dict[tuple[int, int], Rows]) -> Iterator[tuple[tuple[int, int], Rows]]:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from long_recording import shift  # type: ignore[import-not-found] # a script beside this one
 
 from kvscope.core.stream import SECOND
 from kvscope.probe.recording import ProcessPart, RecordsPart, TextsPart, Writer, parts
@@ -112,11 +113,11 @@ def _salted(key: bytes, salt: np.uint64) -> bytes:
     return (int.from_bytes(key[:8], "little") ^ int(salt) << 20).to_bytes(8, "little") + key[8:]
 
 
-def _laid(rows: Rows, shift: int, span: int, salts: list[np.uint64]) -> Rows:
+def _laid(rows: Rows, begin: int, span: int, salts: list[np.uint64]) -> Rows:
     copies = []
     for place, salt in enumerate(salts):
         copy = rows.copy()
-        copy["t"] += shift + place * span // (7 * len(salts))
+        shift(copy, begin + place * span // (7 * len(salts)))
         for name in ("request", "peer"):
             copy[name] ^= np.where(copy[name] != 0, salt << np.uint64(20), np.uint64(0))
         copies.append(copy)

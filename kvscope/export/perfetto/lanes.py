@@ -57,18 +57,23 @@ class Sequence:
     """Lanes of what mostly follows one after the other: in the order of its ends, and rarely overlapping."""
 
     def __init__(self) -> None:
-        self._last: list[int] = []
+        self._last = np.empty(0, np.int64)
+        """(lanes,) the latest end on each"""
 
     def place(self, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
         """(n,) i8 lane of each slice, in the order of `end`: it begins when the one before on it is over, or later."""
         lanes = np.zeros(len(begin), np.int64)
         if not len(begin):
             return lanes
-        before = np.append(self._last[0] if self._last else begin[0], end[:-1])
+        before = np.append(self._last[0] if len(self._last) else begin[0], end[:-1])
         if (begin >= before).all():
-            self._last[:1] = [int(end[-1])]
+            self._last = np.append(end[-1], self._last[1:])
             return lanes
         for index, (low, high) in enumerate(zip(begin.tolist(), end.tolist(), strict=True)):
-            lanes[index] = lane = next((at for at, last in enumerate(self._last) if last <= low), len(self._last))
-            self._last[lane : lane + 1] = [high]
+            free = self._last <= low
+            lane = int(free.argmax()) if free.any() else len(free)
+            if lane == len(free):
+                self._last = np.append(self._last, high)
+            self._last[lane] = high
+            lanes[index] = lane
         return lanes
