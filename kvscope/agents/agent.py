@@ -28,9 +28,8 @@ from kvscope.sources.run_dirs import OURS
 
 INTERVAL_S = 0.25
 """Between two looks at the rings."""
-LEAST, OLDEST_S = 256, 1.0
-"""A batch is cut when it holds so many records, half a second after the last at the earliest; or at this age."""
-SOONEST_S = 0.5
+EVERY_S = 1.0
+"""A batch is cut so long after the last; sooner when it is full."""
 FIRST_S = 2.0
 """How long the aggregator may take to say what it knows, before rings are read without."""
 LOOK_S = 5.0
@@ -134,7 +133,7 @@ class Agent:
             for fault in tap.faults:
                 self._once(fault)
         held, age = self._batcher.held + sum(tap.held for tap in self._taps.values()), now - self._cut_at
-        if last or age >= OLDEST_S or held >= MOST_RECORDS or (held >= LEAST and age >= SOONEST_S):
+        if last or age >= EVERY_S or held >= MOST_RECORDS:
             self._cut_at = now
             self._cut()
 

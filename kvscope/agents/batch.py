@@ -22,6 +22,8 @@ from kvscope.sources.standalone import Texts
 
 MOST_RECORDS = 16_384
 """In a batch: 1.8 MB before they are packed."""
+LEVEL = 1
+"""What travels is packed faster than what stays: a tenth larger for little more than half the time."""
 _RING = re.compile(r"(\d+)-(\d+)-\w+\.ring")
 
 
@@ -138,7 +140,7 @@ class Batcher:
     def _batch(self, found: list[tuple[str, bytes]], mark: dict[str, Any] | None) -> Batch:
         self._part += 1
         file = io.BytesIO()
-        writer, told = Writer(file), set[int]()
+        writer, told = Writer(file, LEVEL), set[int]()
         writer.head(heading(self._recording, self._part) | {"agent": self._name})
         for number, (key, raw) in enumerate(found):
             writer.process(number, self._told(self._processes[key], len(raw) // RECORD_BYTES))

@@ -65,6 +65,7 @@ class Handler(BaseHTTPRequestHandler):
     """One request."""
 
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # an answer in two pieces would wait for what acknowledges the first
     rbufsize = 0
     server: Server
     command = requestline = ""  # until there is one

@@ -87,8 +87,7 @@ class RecordsPart:
     """Records of one thread's ring, in order, or of several, one after the other, as `layout` describes them."""
 
     process: int
-    thread: int
-    """Code of the role of the ring's thread, or `SEVERAL`; each record carries its own too."""
+    thread: int  # code of the role of the ring's thread, or `SEVERAL`; each record carries its own too
     raw: bytes
 
 
@@ -138,8 +137,10 @@ class Target(Protocol):
 class Writer:
     """Appends parts to a binary file, a pipe too; each is flushed, so that a reader sees whole ones."""
 
-    def __init__(self, file: Target) -> None:
-        self._file = file
+    _level = LEVEL
+
+    def __init__(self, file: Target, level: int = LEVEL) -> None:
+        self._file, self._level = file, level
         file.write(FILE_HEADER.pack(FILE_MAGIC, VERSION, sys.byteorder == "big"))
 
     def head(self, info: dict[str, Any]) -> None:
@@ -154,14 +155,14 @@ class Writer:
         """Keep whole records, as `reader.Segment.drain` gives them; nothing if there are none."""
         if raw:
             prefix = RECORDS_PREFIX.pack(process, thread, len(raw) // SIZE)
-            self._part(RECORDS, prefix + zlib.compress(to_columns(raw), LEVEL))
+            self._part(RECORDS, prefix + zlib.compress(to_columns(raw), self._level))
 
     def texts(self, pairs: list[tuple[bytes, str]]) -> None:
         """Keep texts; nothing if there are none."""
         if pairs:
             encoded = ((key, text.encode()) for key, text in pairs)
             raw = b"".join(TEXT_PREFIX.pack(key, len(text)) + text for key, text in encoded)
-            self._part(TEXTS, zlib.compress(raw, LEVEL))
+            self._part(TEXTS, zlib.compress(raw, self._level))
 
     def end(self, info: dict[str, Any]) -> None:
         """Say that this is all. Leaves the file open."""
