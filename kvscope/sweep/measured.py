@@ -71,7 +71,8 @@ class Inside:
         """How far its times can be trusted."""
         hosts, told = len(self.setup.hosts), []
         if hosts > 1:
-            told.append(f"{hosts} hosts")
+            bound = self.condition.clocks.bound_most_ns / 1e6
+            told.append(f"{hosts} hosts, times between them within {bound:.1f} ms")
         if unaligned := self.condition.states[State.UNALIGNED]:
             told.append(f"{unaligned:,} unaligned")
         told += [f"{name.replace('_', ' ')} {n:,}" for name, n in self.condition.marks if name == "clock_step"]

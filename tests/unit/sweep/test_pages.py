@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 
 import pytest
 
+from kvscope.analysis.condition import Clocks
 from kvscope.lab.sweeping.cell import Cell
 from kvscope.sweep.document import VERSION, sweep_document
 from kvscope.sweep.measured import Measured
@@ -111,6 +112,15 @@ def test_failures_losses_and_what_is_left_stand_beside_the_figures() -> None:
         assert "3 of 86 requests failed, in 1 cell" in text
         assert "1 of 3 cells not measured yet" in text
         assert "client-side figures only" in text
+
+
+def test_what_the_clocks_of_two_hosts_leave_open_stands_beside_the_figures() -> None:
+    found = measured(PULL)
+    assert found.inside is not None
+    condition = replace(found.inside.condition, clocks=Clocks((), 63, 900_000, 1_300_000))
+    setup = replace(found.inside.setup, hosts=("one", "other"))
+    apart = replace(found, inside=replace(found.inside, condition=condition, setup=setup))
+    assert "2 hosts, times between them within 1.3 ms" in html(results([apart])).text
 
 
 def test_nothing_measured_yet_is_a_page_too() -> None:
