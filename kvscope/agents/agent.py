@@ -41,7 +41,9 @@ class Plan:
     """What an agent is to do."""
 
     run_dirs: tuple[Path, ...] = ()
-    """none: all of this host that are kvscope's own"""
+    """those, and"""
+    parents: tuple[Path, ...] = ()
+    """folders whose folders are run directories; with neither, all of this host that are kvscope's own"""
     name: str = ""
     interval_s: float = INTERVAL_S
     ids: Ids | None = None
@@ -70,6 +72,8 @@ class Agent:
         self._sender = Sender(spool, transport, plan.name, say)
         self._asking = Asking(self._named) if spool.empty else None
         self._seen, self._said = set[str](), set[str]()
+        self._past = (0, 0)
+        """(events, lost ones) of run directories that are gone"""
         self._begin(spool.rings)
 
     def _begin(self, rings: Progress) -> None:
@@ -116,7 +120,8 @@ class Agent:
     def done(self) -> Done:
         """By now."""
         taps, sent = self._taps.values(), self._sender.sent
-        counted = sum(tap.events for tap in taps), sum(tap.lost for tap in taps)
+        events, lost = self._past
+        counted = events + sum(tap.events for tap in taps), lost + sum(tap.lost for tap in taps)
         living = sum(tap.living for tap in taps)
         return Done(*counted, sent.taken, self._spool.waiting, self._spool.dropped_batches, sent.refused, living)
 
@@ -147,7 +152,12 @@ class Agent:
                 self._once(f"batches cannot be kept: {(error.strerror or str(error)).lower()}; what is in them is lost")
 
     def _find(self) -> None:
-        for run_dir in self._run_dirs():
+        found = list(self._run_dirs())
+        for gone in [path for path in self._taps if path not in found and not path.exists()]:
+            if not self._taps[gone].living and not self._taps[gone].held:
+                tap = self._taps.pop(gone)  # pods come and go, and each has one
+                self._past = (self._past[0] + tap.events, self._past[1] + tap.lost)
+        for run_dir in found:
             if run_dir not in self._taps:
                 self._told_texts(run_dir)
                 writer = hiding(self._batcher.side(), self._plan.ids)
@@ -164,9 +174,10 @@ class Agent:
                     self._batcher.texts(segment.drain_texts(0)[0])
 
     def _run_dirs(self) -> Iterator[Path]:
-        if self._plan.run_dirs:
-            yield from self._plan.run_dirs
-        else:
+        yield from self._plan.run_dirs
+        for parent in self._plan.parents:
+            yield from sorted(path for path in parent.glob("*") if path.is_dir())
+        if not (self._plan.run_dirs or self._plan.parents):
             yield from sorted(path for path in default_run_dir().parent.glob(OURS) if path.is_dir())
 
     def _once(self, sentence: str) -> None:

@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--to", required=True, metavar="URL", help="the aggregator: https://HOST:7878")
     parser.add_argument("--token-file", type=Path, metavar="FILE", help="holds the token that the aggregator asks for")
     parser.add_argument(
-        "--ca", type=Path, metavar="FILE", help="PEM of who signed its certificate (default: the system's)"
+        "--ca", type=Path, metavar="FILE", help="PEM of who signed its certificate (the system's)"
     )
     parser.add_argument(
         "--spool", type=Path, required=True, metavar="DIR", help="where batches lie until they are taken"
@@ -42,7 +42,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--name", default=socket.gethostname(), help="what this host is called (default: %(default)s)")
     parser.add_argument(
         "--run-dir", type=lambda text: Path(named(text)), action="append", metavar="DIR",
-        help="where rings are; may be repeated (default: all of this host)",
+        help="where rings are; repeatable (default: all there are)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--run-dirs-in", type=lambda text: Path(named(text)), action="append", metavar="DIR",
+        help="the same of every folder in DIR",
     )  # fmt: skip
     parser.add_argument("--interval", type=span, default=0.25, metavar="TIME", help="between looks at them (250ms)")
     add_ids(parser)
@@ -60,7 +64,8 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(f"--spool-size {most} is too small; give {LEAST_MB}MB or more")
     transport = Http(args.to, secret_of(args.token_file, "--token-file", "a token"), args.ca)
     spool = Spool(args.spool, most)
-    plan = Plan(tuple(args.run_dir or ()), args.name, args.interval, wanted_ids(args))
+    run_dirs, parents = tuple(args.run_dir or ()), tuple(args.run_dirs_in or ())
+    plan = Plan(run_dirs, parents, args.name, args.interval, wanted_ids(args))
     try:
         with stopping(None) as stop:
             waiting = f", {count(spool.waiting, 'batch', 'batches')} of before waiting" if spool.waiting else ""
