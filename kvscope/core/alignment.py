@@ -45,6 +45,8 @@ class Alignment:
     messages: Messages = field(default_factory=dict)
     """What the requests tell of the clocks"""
     clocks: tuple[ClockPair, ...] = ()
+    reference: str = ""
+    """The host whose clock requests were moved to"""
 
 
 def as_stamped(columns: Columns) -> Alignment:
@@ -148,36 +150,35 @@ class Aligner:
         anchor = np.where(host[_P] == UNTOLD, host[_D], host[_P])
         started = _first_of(t, *_STARTS)
         knew = pull | (columns.field("D.queued", "peer")[rows] == _requests(columns, rows))
+        received = np.where(t["received"] == UNKNOWN, UNTOLD, host[_R])
+        beside = (received == host[_D]) & (received != UNTOLD)  # a router on decode's host goes with decode
+        asked = _less(t["received"], t["P.arrived"], -_FAR)
         # Decode's front: no earlier than the registration was received, no later than what it waited for.
         front = self._meet(
             (anchor, host[_D]),
             np.where(push & (t["registration_received"] != UNKNOWN), t["registration_received"], _computed(t, started)),
-            _less(t["registration_sent"], t["registration_received"], -_FAR),
+            np.maximum(
+                _less(t["registration_sent"], t["registration_received"], -_FAR), np.where(beside, asked, -_FAR)
+            ),
             np.where(knew, _less(t["D.arrived"], t["P.computed"], _FAR), _FAR),
         )
         posted, noticed = np.maximum(t["prepared"], t["pending_seen"]), _first_of(t, "notified", "noticed")
         back = self._meet(
             (anchor, host[_D]),
-            _first_of(
-                {"posted": np.where(posted == UNKNOWN, t["matched"], posted), "front": front.t}, "posted", "front"
-            ),
+            np.where(posted == UNKNOWN, front.t, posted),
             np.full(len(rows), -_FAR),
             _less(noticed, posted, _FAR),
         )
         two = push & (posted != UNKNOWN)
-        router = self._meet(
-            (anchor, np.where(t["received"] == UNKNOWN, UNTOLD, host[_R])),
-            started,
-            _less(t["received"], t["P.arrived"], -_FAR),
-            np.full(len(rows), _FAR),
-        )
+        router = self._meet((anchor, np.where(beside, UNTOLD, received)), started, asked, np.full(len(rows), _FAR))
         crossed = np.where(knew, t["P.computed"], started)
         bound = np.maximum(front.bound(crossed), np.where(two, back.bound(t["posted"]), 0))
         bound = np.maximum(bound, router.bound(started))
         known = front.known & (back.known | ~two) & router.known
         torn = known & (front.torn | (back.torn & two) | router.torn)
         rest = np.where(two, back.middle, front.middle)
-        shift = np.stack((np.zeros(len(rows), np.int64), -front.middle, -rest, -router.middle))
+        routed = np.where(beside, front.middle, router.middle)
+        shift = np.stack((np.zeros(len(rows), np.int64), -front.middle, -rest, -routed))
         return shift, np.where(known & ~torn, bound, UNKNOWN), torn.astype(np.int64)
 
     def _to_reference(self, columns: Columns, host: np.ndarray, solved: np.ndarray, shift: np.ndarray) -> np.ndarray:

@@ -16,7 +16,6 @@ from kvscope.core.hosts import Hosts
 from kvscope.core.join import Joined, join
 from kvscope.core.latest import last_moments
 from kvscope.core.legs import NONE, Legs, gather_legs
-from kvscope.core.messages import Messages
 from kvscope.core.ranks import Ranks, slowest_ranks
 from kvscope.core.walk import Masks, Walk, between_clocks, masks, slacks, walk
 from kvscope.model.events import Events
@@ -37,8 +36,8 @@ class Solution:
     """(n,) moments that lay after one that depends on them"""
     cut: np.ndarray
     """(legs,) bool, as of `cut_legs`"""
-    messages: Messages
-    """What the requests and handshakes among them tell of the clocks of hosts"""
+    aligned: Alignment
+    """What the requests and handshakes among them tell of the clocks of hosts, and what was made of it"""
 
 
 def split(events: Events, now: int | None = None, hosts: Hosts | None = None) -> Splits:
@@ -72,7 +71,7 @@ def solve(
     walks = (walk(time, chosen.path), walk(time, chosen.registration), walk(time, chosen.staging))
     carves = carve(columns, walks)
     splits = _assemble(columns, classes, ranks, chosen, walks, carves, latest, lag, aligned)
-    return Solution(legs, joined, splits, walks[0].violations + aligned.violations, cut, aligned.messages)
+    return Solution(legs, joined, splits, walks[0].violations + aligned.violations, cut, aligned)
 
 
 def _assemble(
@@ -153,7 +152,7 @@ def _assemble(
 def _between_clocks(columns: Columns, chosen: Masks) -> np.ndarray:
     if columns.moved is None:
         return np.zeros(len(columns), np.uint32)
-    return between_clocks(columns.moved.seat, chosen.path, chosen.registration, chosen.staging)
+    return between_clocks(columns.time, columns.moved.seat, chosen.path, chosen.registration, chosen.staging)
 
 
 def _moved(columns: Columns) -> np.ndarray:

@@ -9,6 +9,7 @@ from kvscope.core.join import Joined
 from kvscope.core.legs import ENGINE, NONE
 from kvscope.model.events import picked
 from kvscope.model.membership import within
+from kvscope.model.splits import Splits
 
 
 def of_no_request(solution: Solution) -> np.ndarray:
@@ -52,3 +53,8 @@ def together(solution: Solution, rows: np.ndarray) -> np.ndarray:
 def without(these: np.ndarray, rows: np.ndarray, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The other rows, and their ids; these: (n,) bool, mostly none: then nothing is copied."""
     return (picked(rows, ~these), ids[~these]) if these.any() else (rows, ids)
+
+
+def texts_of(splits: Splits, texts: dict[int, str]) -> dict[int, str]:
+    """Only what these rows name, so that a split kept does not keep every text."""
+    return {key: texts[key] for key in splits.named.tolist() if key in texts}

@@ -12,7 +12,12 @@ from kvscope.core.between import Between
 from kvscope.core.clocks import UNTOLD, hosts_of
 from kvscope.core.columns import Columns
 from kvscope.core.messages import Messages, merged, messages_of
+from kvscope.core.offsets import telling
+from kvscope.model.clockpair import ClockPair
 from kvscope.model.events import Process
+
+KEPT_NS = 3600 * 1_000_000_000
+"""How long a message is remembered: requests that run for longer are told by their own alone."""
 
 
 @dataclass(frozen=True)
@@ -22,14 +27,16 @@ class Hosts:
     heard: Messages = field(default_factory=dict)
     """Messages between them: exchanges of agents, requests that were given out before"""
     reference: str = ""
-    """Whose clock everything is told by; else the first of those at hand, by name"""
+    """Whose clock everything is told by; else the one furthest ahead, of those that messages lead to"""
+    known: tuple[ClockPair, ...] = ()
+    """What was made of what was heard, when something was heard last"""
     compare: bool = True
     """Whether to compare clocks at all; if not, what lies between hosts stays unaligned"""
 
     def align(self, columns: Columns, processes: Sequence[Process], lag: np.ndarray, now: int) -> Alignment:
         """columns: as stamped. lag: (processes,) as of `clocks`, by which the clock furthest ahead shows `now`."""
         if not self.compare or columns.legs.hosts.max(initial=UNTOLD) == UNTOLD:  # one host: nothing to compare
-            return as_stamped(columns)
+            return replace(as_stamped(columns), clocks=self.known)
         new = messages_of(columns, processes)
         messages = merged((self.heard, new))
         if not messages:
@@ -39,9 +46,25 @@ class Hosts:
         number = hosts_of(processes)
         behind[number[number >= 0]] = lag[number >= 0]
         between = Between(messages)
-        reference = self.reference if self.reference in names else names[0]
+        reached = {name for pair in messages for name in pair}
+        candidates = [name for name in names if name in reached] or names
+        furthest = min(candidates, key=lambda name: (behind[names.index(name)], name))
+        reference = self.reference if self.reference in names else furthest
         found = Aligner(between, names, reference, behind, now).align(columns)
-        return replace(found, messages=new, clocks=between.pairs())
+        return replace(found, messages=new, clocks=between.pairs(), reference=reference)
+
+    def after(self, aligned: Alignment) -> Hosts:
+        """With what that told of the clocks: as much as is needed to bound them."""
+        if not aligned.messages:
+            return self
+        heard = {pair: _needed(its) for pair, its in merged((self.heard, aligned.messages)).items()}
+        return replace(self, heard=heard, known=aligned.clocks, reference=aligned.reference)
+
+
+def _needed(messages: np.ndarray) -> np.ndarray:
+    """Of the last hour what bounds the offset; each once."""
+    messages = np.unique(messages)
+    return telling(messages[messages["here"] >= messages["here"].max() - KEPT_NS])
 
 
 ALONE = Hosts(compare=False)

@@ -14,9 +14,9 @@ import numpy as np
 
 from kvscope.core.clocks import Clocks
 from kvscope.core.critical_path import Solution, ordered, solve
-from kvscope.core.departure import legs_of, of_no_request, registration_ends, rows_of, together, without
+from kvscope.core.departure import legs_of, of_no_request, registration_ends, rows_of, texts_of, together, without
 from kvscope.core.held import Held
-from kvscope.core.hosts import ALONE
+from kvscope.core.hosts import ALONE, Hosts
 from kvscope.core.legs import (
     CLEANUP,
     DECODE,
@@ -75,8 +75,9 @@ class Limits:
 class Stream:
     """Feed it batches of events; it gives out splits of the requests that are over."""
 
-    def __init__(self, limits: Limits | None = None) -> None:
-        self.limits = limits or Limits()
+    def __init__(self, limits: Limits | None = None, hosts: Hosts = ALONE) -> None:
+        """hosts: `Hosts()` has the clocks of several hosts compared"""
+        self.limits, self._hosts = limits or Limits(), hosts
         self.tally = Tally()
         """Everything counted so far."""
         self._processes: list[Process] = []
@@ -194,7 +195,7 @@ class Stream:
 
     def _as_of_now(self, solution: Solution, rows: np.ndarray) -> Splits:
         splits = ordered(solution.splits, rows)
-        return replace(splits, tally=Tally(), texts=_texts_of(splits, self._texts))
+        return replace(splits, tally=Tally(), texts=texts_of(splits, self._texts))
 
     def close(self) -> list[Splits]:
         """Give out everything that is left, as it stands."""
@@ -276,7 +277,9 @@ class Stream:
         return late
 
     def _solve(self, rows: np.ndarray) -> Solution:
-        return solve(self._events(rows), self._clocks.now, self._clocks.lag, ALONE)
+        solution = solve(self._events(rows), self._clocks.now, self._clocks.lag, self._hosts)
+        self._hosts = self._hosts.after(solution.aligned)
+        return solution
 
     def _events(self, rows: np.ndarray) -> Events:
         """Rows with the steps of the engines that computed a prompt among them in chunks, and the handshakes."""
@@ -370,7 +373,7 @@ class Stream:
         given = Tally()
         if len(splits):
             given, self._uncounted = self._uncounted, Tally()
-        return replace(splits, tally=given, texts=_texts_of(splits, self._texts))
+        return replace(splits, tally=given, texts=texts_of(splits, self._texts))
 
     def _forget(self, mine: np.ndarray) -> None:
         newer, held = self._closed[0], self._held
@@ -392,8 +395,3 @@ class Stream:
         rows = stacked((self._held.rows, self._parked.rows))
         keys = set(rows["request"].tolist()) | set(rows["peer"].tolist())
         return {key: text for key, text in self._texts.items() if key in keys or text in named}
-
-
-def _texts_of(splits: Splits, texts: dict[int, str]) -> dict[int, str]:
-    """Only what these rows name, so that a split kept does not keep every text."""
-    return {key: texts[key] for key in splits.named.tolist() if key in texts}

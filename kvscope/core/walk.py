@@ -132,14 +132,26 @@ def _crossed(mask: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.n
     return at, index, column, following.reshape(-1)[at].astype(np.int64)
 
 
-def between_clocks(seat: np.ndarray, *paths: np.ndarray) -> np.ndarray:
+def between_clocks(time: np.ndarray, seat: np.ndarray, *paths: np.ndarray) -> np.ndarray:
     """(n,) u4 bit i: on some path stage i has an edge between two clocks; seat: (ALL_NODES, n) as of `Moved`"""
     found = np.zeros(seat.shape[1], np.uint32)
     for mask in paths:
         _, index, column, to = _crossed(mask)
-        apart = seat[index, column] != seat[to, column]
+        reached = _reached_by(time, seat, mask)
+        apart = reached[index, column] != reached[to, column]
         stage = STAGE_OF[to, index][apart].astype(np.uint32)
         np.bitwise_or.at(found, column[apart], np.uint32(1) << stage)
+    return found
+
+
+def _reached_by(time: np.ndarray, seat: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """(NODES, n) whose clock says when each node was reached: its own, or that of what depends on it and was before."""
+    found, least = seat[: len(NODES)].copy(), np.full(seat.shape[1], _NEVER)
+    last = found[-1]
+    for node in reversed(range(len(NODES))):
+        own = mask[node] & (time[node] < least)
+        least, last = np.where(own, time[node], least), np.where(own, found[node], last)
+        found[node] = np.where(mask[node], last, found[node])
     return found
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from kvscope.analysis.objectives import Objectives
 from kvscope.analysis.summary import without
+from kvscope.core.hosts import Hosts
 from kvscope.core.stream import SECOND, Limits, Stream
 from kvscope.live.feed import Batch, Feed, Fleeting
 from kvscope.live.gaps import Gaps
@@ -63,7 +64,7 @@ class Collector:
 
     def _begin_anew(self) -> None:
         kept = 2 * self.settings.window_ns
-        self._stream = Stream(Limits(sweep_ns=2 * SECOND))
+        self._stream = Stream(Limits(sweep_ns=2 * SECOND), Hosts())
         self._recent = self._stream.look()[1]
         self._history, self._scoped, self._trend = History(self._recent, kept), Scoped(kept), Trend()
         self._regime: Regime | None = None

@@ -90,7 +90,9 @@ class Register:
         theirs["row"] += self._end - begin
         carves = np.concatenate((mine, theirs))
         engines = self._engines.processes
-        return Splits(carves=carves, engines=engines, texts={}, now=tail.now, tally=Tally(), **columns)
+        return Splits(
+            carves=carves, engines=engines, texts={}, now=tail.now, tally=Tally(), clocks=tail.clocks, **columns
+        )
 
     def _columns(self, splits: Splits) -> dict[str, np.ndarray]:
         """With engines numbered as here."""

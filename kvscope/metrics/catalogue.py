@@ -229,7 +229,7 @@ ITSELF = (
              "requests given up to bound memory.", ("kind",), _each(ODDITIES)),
     _counter("clock_violations_total", ALONE, "Moments that lie after one that depends on them."),
     _gauge("clock_bound_seconds", ALONE, "How far instants that are compared may be apart by their clocks alone: 0 on "
-           "one host; +Inf where there are hosts whose clocks nothing aligns, and no time across them is told."),
+           "one host, by the messages between two; +Inf where none tell of a host's, and no time across is told."),
     _gauge("rings_readable", ALONE, "Whether the run directory could be read at the last look: 1 or 0."),
     _gauge("rings_refused", ALONE, "Ring files that could not be read."),
     _gauge("tls_certificate_expiry_timestamp_seconds", ALONE, "When the certificate that `kvscope serve` shows ends, "

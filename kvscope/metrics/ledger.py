@@ -17,6 +17,7 @@ from kvscope.metrics.requests import add_requests, over_of
 from kvscope.metrics.roll import Engine, Key, Roll, key_of
 from kvscope.metrics.tables import Store
 from kvscope.metrics.telling import Told, facts_of
+from kvscope.model.clockpair import ClockPair, bound_between
 from kvscope.model.events import Events, Process
 from kvscope.model.requests import Tally
 from kvscope.model.splits import Splits
@@ -37,6 +38,7 @@ class Ledger:
         self._objectives, self._since = objectives, since
         self._contacts, self._loads = Contacts(), Loads()
         self._lost: dict[Key, int] = {}
+        self._clocks: tuple[ClockPair, ...] = ()
 
     def take(self, events: Events, over: Sequence[Splits], now: int, wall_ns: int) -> None:
         """A batch, with the requests that are over by it. wall_ns: what to add to `now` to get the time of day"""
@@ -57,6 +59,7 @@ class Ledger:
         self._let_go(now)
 
     def _close(self, splits: Splits, now: int, at: float) -> None:
+        self._clocks = splits.clocks or self._clocks
         used = np.concatenate((splits.prefill_engine, splits.decode_engine))
         seats = self.roll.seats(splits.engines, used, now)
         lone = bool((seats[used, 1] < 0).any())
@@ -148,4 +151,4 @@ class Ledger:
                 for name in ("engine_requests", "engine_kv_blocks_free", "engine_writer_backlog_requests"):
                     self.store.table(name).clear(engine.row)
         hosts = {process.host for engine in self.roll.engines.values() for process in engine.processes.values()}
-        self.store.table("clock_bound_seconds").set(0, 0, np.inf if len(hosts - {""}) > 1 else 0.0)
+        self.store.table("clock_bound_seconds").set(0, 0, bound_between(hosts - {""}, self._clocks))

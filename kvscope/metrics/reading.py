@@ -10,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 
 from kvscope.analysis.objectives import Objectives
+from kvscope.core.hosts import Hosts
 from kvscope.core.stream import SECOND, Limits, Stream
 from kvscope.live.feed import Batch, Fleeting
 from kvscope.metrics.ledger import Ledger
@@ -57,7 +58,7 @@ class Reading:
         observer: Observer | None = None,
     ) -> None:
         self._poll, self._observer = poll, observer
-        self._stream, self._tally = Stream(Limits()), Tally()
+        self._stream, self._tally = Stream(Limits(), Hosts()), Tally()
         self._ledger, self._lock = Ledger(objectives, since), threading.Lock()
         self._looked = UNKNOWN
         self._fault, self._refused = "", 0
@@ -103,7 +104,7 @@ class Reading:
             return
         self._fault, self._refused = "", len(batch.faults)
         if batch.restart:
-            self._stream, self._tally = Stream(Limits()), Tally()
+            self._stream, self._tally = Stream(Limits(), Hosts()), Tally()
         over, answered, waiting = self._split(batch)
         read = time.thread_time_ns()
         with self._lock:

@@ -53,6 +53,7 @@ def add_regret(store: Store, over: Over, loads: Loads, group_of: dict[int, int])
     """Judge requests by the decode engines of their model and connector. group_of: row of an engine -> group"""
     computed = over.splits.time[:, NODE["P.computed"]]
     able = (computed != UNKNOWN) & (over.decode >= 0) & ~over.splits.marked("unaligned")
+    able &= ~over.splits.moved.any(axis=1)  # loads are told by each host's own clock
     decoding = np.flatnonzero(store.table("engine_legs_total").values[:, 1] > 0).tolist()
     for group in np.unique(over.group[able]).tolist():
         rows = np.flatnonzero(able & (over.group == group))

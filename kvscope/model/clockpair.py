@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Collection
 from dataclasses import dataclass
 
 
@@ -26,3 +28,13 @@ class ClockPair:
     """How often one of them was stopped or set, at least"""
     doubtful_ns: int
     """In all, the time in which a step may lie: nothing is told across the two hosts there"""
+
+
+def bound_between(hosts: Collection[str], pairs: Collection[ClockPair]) -> float:
+    """Seconds by which times between two hosts may be wrong, at most; infinite where one compares with no other."""
+    known = [pair for pair in pairs if pair.bound_ns is not None]
+    if len(hosts) < 2:
+        return 0.0
+    if not set(hosts) <= {host for pair in known for host in (pair.here, pair.there)}:
+        return math.inf
+    return max(pair.bound_ns or 0 for pair in known) / 1e9

@@ -30,8 +30,8 @@ from .unusual import on_hosts, years
 
 SECOND, HOUR = 1000 * MS, 3_600_000 * MS
 EXAMPLES = settings(max_examples=30, deadline=None)
-CROSSING = ("dispatch", "registration_flight", "notice", "poll_gap", "wire", "router")
-"""Stages that may have an end on either host."""
+CROSSING = ("dispatch", "registration_flight", "notice", "submit", "poll_gap", "wire", "router")
+"""Stages that may have an end on either host: a post may return after decode was notified."""
 
 
 def parsed(found: list[dict[str, Any]]) -> Events:
@@ -58,6 +58,9 @@ def compared(true: Splits, found: Splits, rate: float = 0.0) -> tuple[int, int]:
         same = [index for name, index in STAGE_INDEX.items() if name not in CROSSING]
         if rate == 0.0 and np.array_equal(found.walks[row], true.walks[other]):
             assert apart[same].max() == 0, "what lies on one host is exact"
+            crossed = set(found[row].between_clocks)
+            told = [stage for stage, index in STAGE_INDEX.items() if apart[index] and total[index]]
+            assert set(told) <= crossed, "and what does not is told apart"
         inside += bool((apart <= bound + slack).all() and abs(found.ttft[row] - true.ttft[other]) <= bound + slack)
     return aligned, inside
 

@@ -8,6 +8,7 @@ from typing import Any
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from kvscope.core.critical_path import split
+from kvscope.core.hosts import ALONE
 from kvscope.export.otlp.batch import Gathered
 from kvscope.export.otlp.contexts import Contexts
 from kvscope.export.otlp.trees import Trees
@@ -28,7 +29,7 @@ def grown(items: Items, wall: int | None = WALL) -> tuple[list[tuple[str, Span]]
     clock.take(events)
     contexts.take(events)
     trees, gathered = Trees(clock, contexts), Gathered()
-    trees.grow(split(events), gathered)
+    trees.grow(split(events, hosts=ALONE), gathered)
     groups = gathered.taken().resource_spans
     names = [
         {each.key: each.value.string_value for each in group.resource.attributes}["service.name"] for group in groups
