@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 
@@ -13,7 +14,42 @@ from .tree import ROOT, modules
 
 ENGINE_SIDE = ("kvscope.probe", "kvscope.vllm")
 VERBS = [verb.name for verb in verbs.VERBS]
+NEVER = {"vllm", "nixl", "torch"}
 SHOW_PACKAGES = "import sys; print(*sorted({name.partition('.')[0] for name in sys.modules}))"
+
+# There are hundreds of modules, and most of what they take to load is other people's: that is loaded once, and each
+# module in a fork of an interpreter that has nothing of ours.
+FORKS = """
+import os, sys, traceback
+import numpy, rich.console, rich.table, textual.app
+known = set(sys.modules)
+print(*sorted({name.partition(".")[0] for name in known}), flush=True)
+for line in sys.stdin:
+    if os.fork() == 0:
+        try:
+            __import__(line.strip())
+            told = " ".join(sorted({name.partition(".")[0] for name in set(sys.modules) - known}))
+        except BaseException:
+            told = "failed: " + repr(traceback.format_exc())
+        print(told, flush=True)
+        os._exit(0)
+    if os.wait()[1] != 0:
+        print("failed: the process died", flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def forks() -> Iterator[subprocess.Popen[str]]:
+    """Told the name of a module, it says which packages that loads."""
+    command = [sys.executable, "-c", FORKS]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert not {"kvscope", *NEVER, "aiohttp"} & set(answer(process).split())
+        yield process
+
+
+def answer(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
 
 
 def loaded_by(statement: str) -> set[str]:
@@ -34,9 +70,13 @@ def bare(statement: str) -> str:
 
 
 @pytest.mark.parametrize("module", modules())
-def test_each_module_imports_alone_and_never_vllm(module: str) -> None:
-    loaded = loaded_by(f"import {module}")
-    assert not loaded & {"vllm", "nixl", "torch"}
+def test_each_module_imports_alone_and_never_vllm(module: str, forks: subprocess.Popen[str]) -> None:
+    assert forks.stdin is not None
+    print(module, file=forks.stdin, flush=True)
+    told = answer(forks)
+    loaded = set(told.split())
+    assert "kvscope" in loaded, told
+    assert not loaded & NEVER
     if not module.startswith(("kvscope.lab", "kvscope.cli")):
         assert "aiohttp" not in loaded
 
