@@ -20,6 +20,7 @@ SHORT: dict[str, tuple[str, ...]] = {
     "event_cost": ("--rounds", "7", "--check"),
     "tracepoint_cost": ("--rounds", "7", "--calls", "2000"),
     "join_rate": ("--requests", "15000", "--rounds", "3"),
+    "clock_bound": ("--seconds", "6"),
     "diagnose_rate": ("--events", "200000", "400000", "800000"),
     "read_rate": ("--rounds", "3"),
     "replay_rate": ("--minutes", "10"),
