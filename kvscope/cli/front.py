@@ -11,8 +11,7 @@ from kvscope.cli.outcome import missing_extra, not_installed
 from kvscope.model.errors import InputError
 
 USAGE = """\
-kvscope: where the time to first token goes in disaggregated vLLM serving
-usage: kvscope VERB [OPTIONS]        kvscope VERB --help        kvscope --version
+kvscope: where the time to first token goes. Usage: kvscope VERB [OPTIONS], kvscope VERB --help
 {verbs}
 Start with `kvscope lab run` (a pair here), or beside your engines: `kvscope doctor`, `kvscope top`.
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -22,8 +23,9 @@ def heading(recording: str, part: int = 1) -> dict[str, Any]:
     return {"recording": recording, "part": part, "kvscope": kvscope_version(), "layout": layout.VERSION, **clocks}
 
 
+@cache
 def kvscope_version() -> str:
-    """Empty where kvscope was copied, not installed."""
+    """Empty where kvscope was copied, not installed. Looked for once: it takes as long as packing a thousand events."""
     try:
         return version("kvscope")
     except PackageNotFoundError:
