@@ -8,6 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
+pytest.register_assert_rewrite("tests.lab.dashboards", "tests.lab.privacy")
+
 
 @pytest.fixture(scope="session", autouse=True)
 def ended_as_by_ctrl_c() -> Iterator[None]:

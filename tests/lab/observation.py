@@ -73,9 +73,13 @@ def witness(pair: Pair, send: Callable[[], list[ClientRecord]]) -> Observation:
 
 def queue_time(url: str) -> tuple[float, int]:
     """Sum (s) and count of vLLM's histogram of queue times."""
+    return histogram(url, "vllm:request_queue_time_seconds")
+
+
+def histogram(url: str, name: str) -> tuple[float, int]:
+    """Sum and count of one that an engine has told since it began."""
     with urllib.request.urlopen(f"{url}/metrics", timeout=10) as answer:
         text = answer.read().decode()
-    name = "vllm:request_queue_time_seconds"
     found = {
         kind: sum(float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line.startswith(f"{name}_{kind}{{"))
         for kind in ("sum", "count")

@@ -12,6 +12,7 @@ from kvscope.lab.load import LoadOptions
 from kvscope.lab.pair import Pair
 from tests.integration.live.conftest import until
 from tests.integration.metrics.prometheus import Prometheus
+from tests.lab.rig import with_env
 from tests.lab.screens import printed, served
 
 COUNTED = "sum(kvscope_ttft_seconds_count)"
@@ -23,6 +24,10 @@ NAMESPACE = "lab"
 def pod_of(engine: str) -> str:
     """As on Kubernetes, where a pod's name is not the engine's."""
     return f"{engine}-7d9c5"
+
+
+PODS = {name: with_env(POD_NAME=pod_of(name), POD_NAMESPACE=NAMESPACE) for name in ("p0", "d0")}
+"""Each engine of a pair in its pod."""
 
 
 @contextmanager

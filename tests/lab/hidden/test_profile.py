@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from kvscope.core.critical_path import split
-from kvscope.lab.engine import EngineOptions
 from kvscope.lab.front import RouterProcess
 from kvscope.lab.load import LoadOptions
-from kvscope.lab.pair import PairOptions
 from kvscope.sources import open_sources
 from kvscope.stacks.doing import GIL_WAIT, WAITING
 from kvscope.stacks.profile import Profile, Share, profile
@@ -30,50 +26,6 @@ LOAD = LoadOptions(requests=60, rate=4.0, input_tokens=((300, 1.0), (900, 1.0)),
 RATE_HZ = 100
 FEW = 4
 """So few samples say nothing of shares."""
-
-# In the process that runs the model: a thread that spins for as long as a file is there, and lets go of the GIL
-# four times as seldom as it would by itself.
-SPINNER = """
-import os, sys, threading, time
-
-def spin():
-    mine = False
-    while True:
-        if not mine:
-            with open("/proc/self/cmdline", "rb") as file:
-                mine = b"Worker" in file.read()
-        if not mine or not os.path.exists(os.environ["LAB_SPIN"]):
-            time.sleep(0.1)
-            continue
-        sys.setswitchinterval(0.02)
-        end = time.monotonic() + 0.1
-        while time.monotonic() < end:
-            pass
-
-def begin():
-    threading.Thread(target=spin, name="spinner", daemon=True).start()
-
-os.register_at_fork(after_in_child=begin)
-begin()
-"""
-
-
-@pytest.fixture(scope="module")
-def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
-    """A push pair; its prefill engine has a thread that spins on demand."""
-    folder = tmp_path_factory.mktemp("profile")
-    site = folder / "site"
-    site.mkdir()
-    (site / "sitecustomize.py").write_text(SPINNER)
-
-    def with_spinner(options: EngineOptions, role: str) -> EngineOptions:
-        path = f"{options.overlay}{os.pathsep}{site}"
-        env = {**options.env, "PYTHONPATH": path, "LAB_SPIN": str(folder / "spin")}
-        return replace(options, env=env)
-
-    rig = Rig(PairOptions(connector="push"), folder, {"p0": with_spinner})
-    with rig:
-        yield rig
 
 
 @pytest.fixture(scope="module")

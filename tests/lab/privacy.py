@@ -11,12 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from kvscope.core.critical_path import split
 from kvscope.lab.front import RouterProcess
-from kvscope.lab.pair import PairOptions
-from kvscope.probe.ids import HASH, KEEP, MADE, MODE, Ids
+from kvscope.probe.ids import HASH, MADE, Ids
 from kvscope.sharing.share import Wishes, share
 from kvscope.sources.lines import write_jsonl
 from kvscope.sources.opening import open_all
@@ -24,8 +22,6 @@ from kvscope.sources.recorder import save
 from tests.lab.rig import Body, Rig, asked
 from tests.unit.sharing.marked import unpacked
 from tests.unit.sharing.written import alike
-
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(900)]
 
 ROUNDS = 6
 TOGETHER = 5
@@ -83,14 +79,9 @@ class Scene:
     sent: Sent
 
 
-@pytest.fixture(scope="module", params=[("push", HASH), ("pull", KEEP)], ids=lambda found: "-".join(found))
-def scene(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    connector, mode = request.param
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(MODE, mode)
-        rig = Rig(PairOptions(connector=connector), tmp_path_factory.mktemp(connector))
-        with rig:
-            yield Scene(rig, mode, sent(rig, "early" if connector == "push" else "sequential"))
+def scene_of(rig: Rig, mode: str) -> Scene:
+    """Send it."""
+    return Scene(rig, mode, sent(rig, "early" if rig.options.connector == "push" else "sequential"))
 
 
 def sent(rig: Rig, way: str) -> Sent:
@@ -125,51 +116,55 @@ def answered(router: RouterProcess, name: str, body: Body) -> Body:
     return choice
 
 
-def test_no_prompt_no_answer_and_no_token_is_in_the_rings(scene: Scene) -> None:
-    raw = b"".join(path.read_bytes() for path in scene.rig.run_dir.glob("*.ring"))
-    assert len(raw) > 1_000_000
-    assert scene.sent.in_(raw) == []
-    for token in (scene.sent.words[0].encode(), *_as_it_could_be_written(scene.sent.tokens[1])):
-        assert scene.sent.in_(raw[:1000] + token), "it would be found"
-
-
 def _as_it_could_be_written(tokens: list[int]) -> Iterator[bytes]:
     yield from (np.array(tokens[:8], f"<u{width}").tobytes() for width in (2, 4, 8))
     yield json.dumps(tokens[:8]).encode()
 
 
-def test_nor_in_a_recording_nor_in_json_lines(scene: Scene, tmp_path: Path) -> None:
-    path = tmp_path / "it.kvs"
-    save(scene.rig.run_dir, path)
-    lines = "\n".join(write_jsonl(open_all([path], None).events))
-    for raw in (unpacked(path), lines.encode()):
+class Privacy:
+    """What holds of a pair that was sent something; a module with a `scene` of its own says which pair that is."""
+
+    def test_no_prompt_no_answer_and_no_token_is_in_the_rings(self, scene: Scene) -> None:
+        raw = b"".join(path.read_bytes() for path in scene.rig.run_dir.glob("*.ring"))
+        assert len(raw) > 1_000_000
         assert scene.sent.in_(raw) == []
+        for token in (scene.sent.words[0].encode(), *_as_it_could_be_written(scene.sent.tokens[1])):
+            assert scene.sent.in_(raw[:1000] + token), "it would be found"
 
+    def test_nor_in_a_recording_nor_in_json_lines(self, scene: Scene, tmp_path: Path) -> None:
+        path = tmp_path / "it.kvs"
+        save(scene.rig.run_dir, path)
+        lines = "\n".join(write_jsonl(open_all([path], None).events))
+        for raw in (unpacked(path), lines.encode()):
+            assert scene.sent.in_(raw) == []
 
-def test_ids_are_there_if_they_are_to_be_and_join_in_any_case(scene: Scene) -> None:
-    raw = b"".join(path.read_bytes() for path in scene.rig.run_dir.glob("*.ring"))
-    plain = [name for name in scene.sent.names if name.encode() in raw]
-    assert plain == ([] if scene.mode == HASH else scene.sent.names)
-    if scene.mode == HASH:
-        assert b"10.9.8.7" not in raw
-        hidden = Ids((scene.rig.run_dir / MADE).read_bytes())
-        assert all(hidden.name(name).encode() in raw for name in scene.sent.names)
-    splits = scene.rig.splits()
-    joined = [each for each in splits if {stamp.leg for stamp in each.stamps} == {"router", "prefill", "decode"}]
-    assert len([each for each in joined if each.complete]) == len(scene.sent.names)
-    assert splits.tally.strays == 0
+    def test_ids_are_there_if_they_are_to_be_and_join_in_any_case(self, scene: Scene) -> None:
+        raw = b"".join(path.read_bytes() for path in scene.rig.run_dir.glob("*.ring"))
+        plain = [name for name in scene.sent.names if name.encode() in raw]
+        assert plain == ([] if scene.mode == HASH else scene.sent.names)
+        names = scene.sent.names
+        if scene.mode == HASH:
+            assert b"10.9.8.7" not in raw
+            hidden = Ids((scene.rig.run_dir / MADE).read_bytes())
+            names = [hidden.name(name) for name in names]
+            assert all(name.encode() in raw for name in names)
+        splits = scene.rig.splits()
+        for name in names:
+            (row,) = splits.find(name)
+            assert splits[row].complete
+            assert {stamp.leg for stamp in splits[row].stamps} == {"router", "prefill", "decode"}
+        assert splits.tally.strays == 0
 
-
-def test_what_is_shared_of_it_says_the_same_and_names_nobody(scene: Scene, tmp_path: Path) -> None:
-    path, out = tmp_path / "it.kvs", tmp_path / "out.kvs"
-    save(scene.rig.run_dir, path)
-    share([path], out, Wishes())
-    alike(path, out)
-    raw = unpacked(out)
-    assert scene.sent.in_(raw) == []
-    for word in (*scene.sent.names, "10.9.8.7", str(scene.rig.run_dir)):
-        assert word.encode() not in raw
-    for process in open_all([path], None).events.processes:
-        told = (process.engine_id, process.started.get("node_name", ""), process.started.get("model", ""))
-        assert not [text for text in told if len(text) > 3 and text.encode() in raw]
-    assert len(split(open_all([out], None).events)) == len(scene.rig.splits())
+    def test_what_is_shared_of_it_says_the_same_and_names_nobody(self, scene: Scene, tmp_path: Path) -> None:
+        path, out = tmp_path / "it.kvs", tmp_path / "out.kvs"
+        save(scene.rig.run_dir, path)
+        share([path], out, Wishes())
+        alike(path, out)
+        raw = unpacked(out)
+        assert scene.sent.in_(raw) == []
+        for word in (*scene.sent.names, "10.9.8.7", str(scene.rig.run_dir)):
+            assert word.encode() not in raw
+        for process in open_all([path], None).events.processes:
+            told = (process.engine_id, process.started.get("node_name", ""), process.started.get("model", ""))
+            assert not [text for text in told if len(text) > 3 and text.encode() in raw]
+        assert len(split(open_all([out], None).events)) == len(scene.rig.splits())

@@ -1,0 +1,30 @@
+"""One pull pair for all that is shown on it: it takes more than a minute to start.
+
+What comes first (`test_agreement`) finds rings that hold all that happened; the rest tells its own requests by their
+ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from kvscope.lab.front import RouterProcess
+from kvscope.lab.pair import PairOptions
+from tests.lab.rig import Rig
+from tests.lab.scraping import PODS
+
+
+@pytest.fixture(scope="package")
+def pull_pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+    """A prefill and a decode engine with the pull connector, each in a pod, as on Kubernetes."""
+    rig = Rig(PairOptions(connector="pull"), tmp_path_factory.mktemp("pull"), PODS)
+    with rig:
+        yield rig
+
+
+@pytest.fixture(scope="package")
+def pull_router(pull_pair: Rig) -> RouterProcess:
+    """Our router in front of it."""
+    return pull_pair.router("sequential")
