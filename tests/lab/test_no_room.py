@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -62,6 +63,37 @@ def changed_by_a_byte(python: Path, folder: Path) -> Path:
     return folder
 
 
+TOLD = {"off": {"KVSCOPE": "off"}, "not loaded": {"VLLM_PLUGINS": "another"}, "import": {}}
+"""How kvscope is loaded -> what says so."""
+
+
+@pytest.fixture(scope="module")
+def loading(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[subprocess.CompletedProcess[str], Path]]:
+    """vLLM's own way of loading plugins, without an engine: each as it is told to, all at once, beside no engine."""
+    python = environment.prepare(Silent()).python
+    ask = "from vllm.plugins import load_general_plugins as load; load(); import kvscope.vllm.status as s; print(s.how)"
+    env = {**os.environ, "PYTHONPATH": str(overlay.made(environment.home())), "PYTHONSAFEPATH": "1"}
+
+    def load(how: str) -> tuple[subprocess.CompletedProcess[str], Path]:
+        run_dir = tmp_path_factory.mktemp("loading")
+        its = {**env, "KVSCOPE_RUN_DIR": str(run_dir), **TOLD[how]}
+        return subprocess.run([python, "-c", ask], capture_output=True, text=True, timeout=300, env=its), run_dir
+
+    with ThreadPoolExecutor(len(TOLD)) as pool:
+        return dict(zip(TOLD, pool.map(load, TOLD), strict=True))
+
+
+@pytest.mark.parametrize("how", TOLD)
+def test_it_stays_out_where_it_is_told_to(
+    loading: dict[str, tuple[subprocess.CompletedProcess[str], Path]], how: str
+) -> None:
+    done, run_dir = loading[how]
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == how
+    assert "kvscope:" not in done.stderr
+    assert list(run_dir.iterdir()) == [], "a process that is no engine opens no ring"
+
+
 @pytest.fixture(scope="module")
 def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
     """p0: 4 MiB for its rings; d0: none; p1: read-only; d1: a vLLM that nobody knows."""
@@ -111,18 +143,3 @@ def test_an_unknown_vllm_is_told_once_and_listed(rig: Rig) -> None:
     noted = [process for process in read_rings(rig.run_dir).processes if process.note]
     assert noted
     assert all(PUSH_WORKER in process.note for process in noted)
-
-
-@pytest.mark.parametrize(
-    ("told", "how"), [({"KVSCOPE": "off"}, "off"), ({"VLLM_PLUGINS": "another"}, "not loaded"), ({}, "import")]
-)
-def test_it_stays_out_where_it_is_told_to(told: dict[str, str], how: str, run_dir: Path) -> None:
-    """vLLM's own way of loading plugins, without an engine."""
-    python = environment.prepare(Silent()).python
-    seen = overlay.made(environment.home())
-    ask = "from vllm.plugins import load_general_plugins as load; load(); import kvscope.vllm.status as s; print(s.how)"
-    env = {**os.environ, "PYTHONPATH": str(seen), "PYTHONSAFEPATH": "1", **told}
-    done = subprocess.run([python, "-c", ask], capture_output=True, text=True, timeout=120, env=env, check=True)
-    assert done.stdout.splitlines()[-1] == how
-    assert "kvscope:" not in done.stderr
-    assert list(run_dir.iterdir()) == [], "a process that is no engine opens no ring"
