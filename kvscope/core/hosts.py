@@ -11,10 +11,11 @@ from kvscope.core.alignment import Aligner, Alignment, as_stamped
 from kvscope.core.between import Between
 from kvscope.core.clocks import UNTOLD, hosts_of
 from kvscope.core.columns import Columns
-from kvscope.core.messages import Messages, merged, messages_of
+from kvscope.core.messages import Messages, merged, messages_of, messages_of_exchanges
 from kvscope.core.offsets import telling
 from kvscope.model.clockpair import ClockPair
 from kvscope.model.events import Process
+from kvscope.model.exchange import Exchange
 
 KEPT_NS = 3600 * 1_000_000_000
 """How long a message is remembered: requests that run for longer are told by their own alone."""
@@ -52,6 +53,12 @@ class Hosts:
         reference = self.reference if self.reference in names else furthest
         found = Aligner(between, names, reference, behind, now).align(columns)
         return replace(found, messages=new, clocks=between.pairs(), reference=reference)
+
+    def hearing(self, exchanges: Sequence[Exchange]) -> Hosts:
+        """With what agents asked and were answered."""
+        if not (new := messages_of_exchanges(exchanges)):
+            return self
+        return replace(self, heard={pair: _needed(its) for pair, its in merged((self.heard, new)).items()})
 
     def after(self, aligned: Alignment) -> Hosts:
         """With what that told of the clocks: as much as is needed to bound them."""

@@ -77,7 +77,7 @@ class Stream:
 
     def __init__(self, limits: Limits | None = None, hosts: Hosts = ALONE) -> None:
         """hosts: `Hosts()` has the clocks of several hosts compared"""
-        self.limits, self._hosts = limits or Limits(), hosts
+        self.limits, self.hosts = limits or Limits(), hosts
         self.tally = Tally()
         """Everything counted so far."""
         self._processes: list[Process] = []
@@ -277,8 +277,8 @@ class Stream:
         return late
 
     def _solve(self, rows: np.ndarray) -> Solution:
-        solution = solve(self._events(rows), self._clocks.now, self._clocks.lag, self._hosts)
-        self._hosts = self._hosts.after(solution.aligned)
+        solution = solve(self._events(rows), self._clocks.now, self._clocks.lag, self.hosts)
+        self.hosts = self.hosts.after(solution.aligned)
         return solution
 
     def _events(self, rows: np.ndarray) -> Events:

@@ -77,6 +77,7 @@ class Collector:
         batch = self.feed.poll()
         if batch.restart:
             self._begin_anew()
+        self._stream.hosts = self._stream.hosts.hearing(batch.exchanges)
         for events, now in strides(batch.events, batch.now):
             self._take(events, now)
         self._gaps.add(self._scoped.processes, batch.now)

@@ -105,6 +105,7 @@ class Reading:
         self._fault, self._refused = "", len(batch.faults)
         if batch.restart:
             self._stream, self._tally = Stream(Limits(), Hosts()), Tally()
+        self._stream.hosts = self._stream.hosts.hearing(batch.exchanges)
         over, answered, waiting = self._split(batch)
         read = time.thread_time_ns()
         with self._lock:
