@@ -31,8 +31,12 @@ from kvscope.sources.standalone import Standalone
 
 PART_S = 60.0
 """A part is begun so often, at least: a view that comes begins with the one before."""
+SILENT_NS, GONE_NS = 5_000_000_000, 600_000_000_000
+"""An agent says a word every second. One that was not heard for ten minutes is no longer spoken of."""
 QUIET_NS = 60_000_000_000
 """A refusal of one kind from one place is said once in so long."""
+
+MOST_AGENTS = 10_000
 
 
 @dataclass
@@ -112,6 +116,30 @@ class Taker:
             "refused": dict(counts.refused),
         }
 
+    @property
+    def notes(self) -> list[str]:
+        """What a person should know beside the numbers; nothing, where all is well."""
+        counts = self.counts
+        counted = (
+            (counts.duplicates, ("batch", "batches"), "of agents came twice, and counted once"),
+            (counts.missing, ("batch", "batches"), "of agents never came, and what was in them is lost"),
+            (counts.overlap, ("event", "events"), "came in two batches, and counted twice"),
+            (counts.others, ("event", "events"), "of processes that another agent tells of, left out"),
+        )
+        found = [f"{count(number, *noun)} {what}" for number, noun, what in counted if number]
+        refused = ", ".join(f"{kind} {number:,}" for kind, number in sorted(counts.refused.items()))
+        return [*found, f"what agents sent was refused: {refused}"] if refused else found
+
+    @property
+    def silent(self) -> list[str]:
+        """Agents that have fallen silent: what their engines do is not here."""
+        now = time.monotonic_ns()
+        return [
+            f"agent {name} has not been heard for {(now - at) // 1_000_000_000} s: its engines' events are not here"
+            for name, at in sorted(self.agents.items())
+            if SILENT_NS <= now - at < GONE_NS
+        ]
+
     def take(self, body: bytes, peer: str, received: int) -> dict[str, Any]:
         """The answer to what came from `peer`; received: ns, when."""
         try:
@@ -142,6 +170,8 @@ class Taker:
         agent = found.envelope["agent"]
         whose = f"{agent.get('name') or peer} {str(agent.get('boot_id'))[:8]}"
         self.agents[whose] = received
+        while len(self.agents) > MOST_AGENTS:
+            self.agents.pop(min(self.agents, key=lambda name: self.agents[name]))
         self._owners.heard(whose, received)
         answer: dict[str, Any] = {}
         if isinstance(asked := found.envelope.get("ask"), list):

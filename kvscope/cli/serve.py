@@ -25,8 +25,7 @@ from kvscope.model.errors import InputError
 if TYPE_CHECKING:
     from kvscope.incidents.flight import Flight
     from kvscope.live.access import Access
-    from kvscope.live.passing import Taken
-    from kvscope.live.serving import Server
+    from kvscope.live.serving import Server, Taking
     from kvscope.metrics.reading import Reading
     from kvscope.metrics.service import Service
 
@@ -55,6 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_taking(parser: argparse.ArgumentParser) -> None:
     taking = parser.add_argument_group("many hosts")
+    taking.add_argument("--taken", type=Path, metavar="DIR", help="serve what another one takes there, e.g. to views")
     taking.add_argument(
         "--take", type=Path, metavar="DIR", help="keep there what `kvscope agent` sends, and serve that"
     )
@@ -77,7 +77,11 @@ def run(args: argparse.Namespace) -> int:
     except RingError as error:
         raise InputError(str(error)) from None
     flight = flight_of(args)
-    if args.take and flight is not None:
+    if args.taken and (args.take or not args.taken.is_dir()):
+        raise InputError(
+            f"--taken {args.taken}: name the folder of another `kvscope serve --take`, and take nothing here"
+        )
+    if (args.take or args.taken) and flight is not None:
         raise InputError(
             "--save-to keeps what this host's rings hold, and with --take they are not read; leave one away"
         )
@@ -151,26 +155,30 @@ def service_of(args: argparse.Namespace, access: Access, flight: Flight | None) 
         return None
     objectives = parse_objectives(args.slo) if args.slo is not None else None
     poll = None
-    if args.take:
+    if folder := args.take or args.taken:
         from kvscope.live.taken import TakenFolder
 
-        poll = TakenFolder(args.take)
+        poll = TakenFolder(folder)
     return Service(args.run_dir, objectives, access.valid.end if access.valid else None, flight, poll)
 
 
-def taken_of(args: argparse.Namespace, stack: ExitStack) -> Taken | None:
-    """What takes batches of agents, until `stack` ends; None: nothing does."""
-    if args.take is None:
+def taken_of(args: argparse.Namespace, stack: ExitStack) -> Taking | None:
+    """What takes batches of agents, until `stack` ends, or what another one took; None: neither."""
+    if args.take is None and args.taken is None:
         return None
     from kvscope.agents.taking import Taker
-    from kvscope.live.passing import Taken
+    from kvscope.live.passing import Seen, Taken
 
+    if args.taken:
+        return Seen(args.taken)
     return Taken(stack.enter_context(Taker(args.take, args.take_quota, say)))
 
 
 def _there(processes: int, args: argparse.Namespace) -> str:
     if args.take:
         return f"taking what agents send, kept in {args.take}"
+    if args.taken:
+        return f"serving what another one takes into {args.taken}"
     if processes:
         return f"serving the rings of {processes} processes in {args.run_dir}"
     return (

@@ -197,10 +197,10 @@ class Handler(BaseHTTPRequestHandler):
     def _take(self) -> None:
         """A batch of an agent. A page in a browser of this host has none: it says where it is from."""
         taking, size = self.server.taking, self._length(MOST_BATCH, "")
-        self.close_connection = self.close_connection or taking is None or not size
+        self.close_connection = self.close_connection or taking is None or not taking.takes or not size
         if not self.server.access.guarded and self.headers.get("Origin") is not None:
             self._answer(HTTPStatus.FORBIDDEN, "this is not for pages in a browser\n")
-        elif taking is None:
+        elif taking is None or not taking.takes:
             self._answer(HTTPStatus.NOT_FOUND, "nothing is taken here: start `kvscope serve` with --take DIR\n")
         elif not size:
             why = taking.refuse(GARBAGE, self._peer, f"it has no length, or more than {MOST_BATCH >> 20} MiB")
@@ -358,7 +358,7 @@ def _condition_of(server: Server) -> dict[str, Any]:
     parts = (server.metrics, server.flight, server.taking)
     status = "; ".join(dict.fromkeys(each.fault for each in parts if each and each.fault))
     kept = {"flight": server.flight.told} if server.flight else {}
-    kept |= {"agents": server.taking.told} if server.taking else {}
+    kept |= {"agents": server.taking.told} if server.taking and server.taking.takes else {}
     return {"status": status or "ok"} | about | counts | {"metrics": server.metrics is not None} | kept
 
 

@@ -15,8 +15,11 @@ from kvscope.probe.ring import boot_id, clock_pair
 class Passing:
     """One client's way through the folder."""
 
-    def __init__(self, folder: Path, writer: Writer, mark: Mapping[str, Any] | None) -> None:
-        """mark: of the connection before; None: there was none."""
+    def __init__(
+        self, folder: Path, writer: Writer, mark: Mapping[str, Any] | None, taker: Taker | None = None
+    ) -> None:
+        """mark: of the connection before; None: there was none. taker: who writes there, if that is this process."""
+        self._taker = taker
         self._follower = Follower(folder, place_of(mark.get("place")) if mark else None)
         self._writer, self._boot_id = writer, boot_id()
         self._exchanges: list[list[Any]] = []
@@ -32,7 +35,8 @@ class Passing:
         monotonic_ns, realtime_ns, _ = clock_pair()
         clocks = {"monotonic_ns": monotonic_ns, "realtime_ns": realtime_ns, "boot_id": self._boot_id}
         place = [self._follower.place.part, self._follower.place.at]
-        self._writer.mark(clocks | {"rings": {}, "place": place, "exchanges": self._exchanges})
+        said = {"notes": self._taker.notes, "faults": self._taker.silent} if self._taker else {}
+        self._writer.mark(clocks | {"rings": {}, "place": place, "exchanges": self._exchanges} | said)
         self._exchanges = []
 
     def end(self) -> None:
@@ -43,6 +47,8 @@ class Passing:
 
 class Taken:
     """An aggregator's folder, as a server has it: agents put in, views are given out."""
+
+    takes = True
 
     def __init__(self, taker: Taker) -> None:
         self._taker = taker
@@ -60,4 +66,35 @@ class Taken:
 
     def source(self, writer: Writer, mark: Mapping[str, Any] | None) -> Passing:
         """All that is taken, from a mark on, or from a minute or two ago."""
-        return Passing(self._taker.folder, writer, mark)
+        return Passing(self._taker.folder, writer, mark, self._taker)
+
+
+class Seen:
+    """The folder of an aggregator that is another process: views are given what is there, and nothing is put in."""
+
+    takes = False
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.told: dict[str, Any] = {}
+
+    @property
+    def fault(self) -> str:
+        """What keeps it from being read; empty where nothing does."""
+        return (
+            ""
+            if self._folder.is_dir()
+            else f"{self._folder}, where another `kvscope serve` keeps what it takes, is gone"
+        )
+
+    def take(self, body: bytes, peer: str, received: int) -> dict[str, Any]:
+        """Nothing is taken."""
+        raise NotImplementedError
+
+    def refuse(self, kind: str, peer: str, why: str = "") -> str:
+        """Nobody counts it here."""
+        return why
+
+    def source(self, writer: Writer, mark: Mapping[str, Any] | None) -> Passing:
+        """All that is taken, from a mark on, or from a minute or two ago."""
+        return Passing(self._folder, writer, mark)

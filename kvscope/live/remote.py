@@ -103,12 +103,20 @@ class Remote:
             return Batch(events, 0, flow=Flow.LOST, remark=f"connecting to {self.name}")
         now = int(mark["monotonic_ns"])
         wall_ns = int(mark["realtime_ns"]) - now
-        return Batch(events, now, wall_ns, *self._flow(), restart=arrived.restart, exchanges=tuple(arrived.exchanges))
+        return Batch(
+            events,
+            now,
+            wall_ns,
+            *self._flow(),
+            notes=_sentences(mark, "notes"),
+            restart=arrived.restart,
+            exchanges=tuple(arrived.exchanges),
+        )
 
     def _flow(self) -> tuple[Flow, str, tuple[str, ...]]:
         lost_at = self._lost_at
         if lost_at is None:
-            return Flow.LIVE, "", self._strange
+            return Flow.LIVE, "", (*self._strange, *_sentences(self._mark, "faults"))
         return Flow.LOST, f"lost {self.name} {self._clock() - lost_at:.0f} s ago; trying again", (self._reason,)
 
     def wait(self, seconds: float = FIRST_S) -> bool:
@@ -202,3 +210,9 @@ class Remote:
         for number, rows in parts or [(0, records(b""))]:
             self._kept.add(number, rows, texts)
             texts = []
+
+
+def _sentences(mark: Mapping[str, Any] | None, name: str) -> tuple[str, ...]:
+    """What a server says of what it gives."""
+    found = mark.get(name) if mark else None
+    return tuple(map(str, found)) if isinstance(found, list) else ()

@@ -87,7 +87,10 @@ class Source(Protocol):
 
 
 class Taking(Protocol):
-    """Takes what agents send, and gives it out again."""
+    """Gives out again what agents send, and takes it, if it `takes`."""
+
+    @property
+    def takes(self) -> bool: ...
 
     @property
     def fault(self) -> str:

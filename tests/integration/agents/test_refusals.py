@@ -24,7 +24,7 @@ from .conftest import Agent, Fleet
 
 __all__ = ["files", "made"]
 AGENT = {"name": "rogue", "boot_id": "none", "version": VERSION}
-pytestmark = needs_openssl
+pytestmark = [needs_openssl, pytest.mark.slow]
 
 
 @pytest.fixture
