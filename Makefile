@@ -9,7 +9,8 @@ SOURCES := kvscope tests benchmarks docs/pictures docs/incidents
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check lint format engines test bench demo pictures dashboards lock clean
+.NOTPARALLEL:
+.PHONY: help setup check lint format engines test here lab bench demo pictures dashboards lock clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-10s %s\n", $$1, $$2 }'
@@ -47,8 +48,12 @@ engines: $(READY) ## the Python environment that the real engines run in, and th
 AGAIN := --last-failed --last-failed-no-failures none
 LONGEST := --durations=25 --durations-min=5
 
-test: engines ## every test, those on real vLLM engines too
+test: here lab ## every test, those on real vLLM engines too
+
+here: engines ## every test that needs no engine
 	$(BIN)/pytest -n 2 --dist loadfile $(LONGEST) $(HERE) || $(BIN)/pytest $(AGAIN) $(HERE)
+
+lab: engines ## every test on real engines
 	$(BIN)/pytest $(LONGEST) tests/lab || $(BIN)/pytest $(AGAIN) tests/lab
 
 bench: $(READY) ## what an event costs, what a request costs, how fast the analysis is
