@@ -169,6 +169,11 @@ def near(expected: Any) -> Any:
 class Dashboards:
     """What holds of a pair under load; a module with a `scene` of its own says which pair that is."""
 
+    @pytest.fixture(autouse=True)
+    def scraped(self, scene: Scene) -> None:
+        """On a busy machine some scrapes fail, and nothing of their target is there then until the next."""
+        until(lambda: scene.prometheus.number("min(up)") == 1, "a target is not scraped")
+
     def test_variables_have_the_values_of_the_pair(self, scene: Scene) -> None:
         for board in BOARDS:
             found = variables(scene.prometheus, board, {}).values
