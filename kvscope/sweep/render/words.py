@@ -100,9 +100,10 @@ def trust(cell: Measured) -> str:
         told.append(f"{unsent:,} never sent")
     if cell.inside is None:
         return ", ".join([*told, "no recording: unfinished, lost and clocks not known"])
-    return ", ".join(
-        [*told, f"{cell.unfinished or 0:,} unfinished", f"{cell.lost or 0:,} events lost", cell.inside.clock]
-    )
+    told += [f"{cell.unfinished or 0:,} unfinished", f"{cell.lost or 0:,} events lost", cell.inside.clock]
+    shapes = cell.inside.condition.shapes
+    kinds = [f"{name.replace('_', ' ')} {n:,}" for name, n in shapes] if len(shapes) > 1 else []
+    return ", ".join([*told, *kinds])
 
 
 def heading(cells: Sequence[Measured]) -> str:

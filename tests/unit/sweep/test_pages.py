@@ -123,6 +123,15 @@ def test_what_the_clocks_of_two_hosts_leave_open_stands_beside_the_figures() -> 
     assert "2 hosts, times between them within 1.3 ms" in html(results([apart])).text
 
 
+def test_requests_of_several_shapes_are_counted_by_shape() -> None:
+    found = measured(PULL)
+    assert found.inside is not None
+    condition = replace(found.inside.condition, shapes=(("pull", 59), ("return_read", 4)))
+    mixed = replace(found, inside=replace(found.inside, condition=condition))
+    assert "one clock, pull 59, return read 4" in html(results([mixed])).text
+    assert "one clock, pull" not in html(results([found])).text
+
+
 def test_nothing_measured_yet_is_a_page_too() -> None:
     found = results([], left=[EARLY])
     assert "nothing is measured yet" in html(found).text
