@@ -18,6 +18,7 @@ from kvscope.agents.batch import MOST_RECORDS, Batcher
 from kvscope.agents.sending import Asking, Sender
 from kvscope.agents.spool import Spool
 from kvscope.agents.transport import Transport
+from kvscope.model.errors import InputError
 from kvscope.probe.heading import new_recording
 from kvscope.probe.hiding import hiding
 from kvscope.probe.ids import Ids
@@ -96,6 +97,10 @@ class Agent:
             self._look(last)
             if last:
                 break
+            if not thread.is_alive():
+                raise InputError(
+                    "what sends batches has ended by a fault; start the agent again: what it kept is sent then"
+                )
             stop.wait(self._plan.interval_s)
         ended.set()
         thread.join()

@@ -48,6 +48,10 @@ class Http:
             host, port = None, PORT
         if not host or found.scheme not in ("http", "https") or found.path.strip("/") or found.query:
             raise InputError(f"{url!r} is no address of an aggregator; write it as https://HOST:{PORT}")
+        if not token.isascii() or not token.isprintable():
+            raise InputError(
+                "the token has characters that no header can carry; use letters, digits and signs of ASCII"
+            )
         self._host, self._port, self._tls = host, port, _context(ca) if found.scheme == "https" else None
         self._connection: http.client.HTTPConnection | None = None
 

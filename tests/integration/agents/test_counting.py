@@ -49,6 +49,8 @@ def test_nothing_is_missing_or_counted_twice_when_agents_and_the_aggregator_are_
         equal(fleet)
         written = sum(fleet.written().values())
         assert sum(fleet.counted()[1].values()) == 0
+        read = fleet.read()
+        assert set(read.rows["request"].tolist()) <= set(read.texts), "every id is told, whoever told it"
         view.until_count(written)
         assert view.count() == written
         assert sum(process.lost for process in view.last.events.processes) == 0
@@ -70,6 +72,7 @@ def test_what_rings_overwrote_while_no_agent_was_there_is_counted_to_the_record(
     assert sum(fleet.counted()[1].values()) > 0
 
 
+@pytest.mark.slow
 def test_what_the_spool_had_no_room_for_is_lost_to_the_record(fleet: Fleet) -> None:
     engine = fleet.engine("p0", "a")
     fleet.port = 1  # nobody listens there

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import io
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import kvscope.agents.spool as spool_module
 from kvscope.agents.batch import MOST_RECORDS, Batch, Batcher, key_of, records_by
 from kvscope.agents.incoming import NoBatchError, OtherVersionError, incoming
 from kvscope.agents.spool import Spool
@@ -182,6 +184,26 @@ def test_the_oldest_make_room_and_are_counted_by_process(tmp_path: Path) -> None
     again = Spool(tmp_path)
     assert again.dropped == spool.dropped
     again.close()
+
+
+def test_where_the_disk_is_full_the_oldest_make_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spool = Spool(tmp_path)
+    second = batch(2)
+    spool.add([batch(1), second])
+    write = spool_module._write
+
+    def full(path: Path, data: bytes) -> None:
+        if path.suffix == ".kvs" and len(list(tmp_path.glob("*.kvs"))) > 1:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(path, data)
+
+    monkeypatch.setattr(spool_module, "_write", full)
+    spool.add([batch(3)])
+    assert (spool.waiting, spool.dropped_batches) == (2, 1)
+    found = spool.oldest(0)
+    assert found
+    assert found[1] == second.data
+    spool.close()
 
 
 def test_a_spool_is_one_agent_s(tmp_path: Path) -> None:
