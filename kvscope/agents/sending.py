@@ -17,6 +17,8 @@ from kvscope.probe.tap import Progress, is_progress
 
 BEAT_S = 1.0
 """So often something is sent, if only to say that the agent is there, and what the clocks show."""
+WORD_S = 5.0
+"""So often also while there are batches."""
 AGAIN_S = (0.25, 0.5, 1.0, 2.0, 5.0)
 """Between two attempts; the last one again and again."""
 
@@ -51,6 +53,7 @@ class Sender:
         self._spool, self._transport, self._name, self._say = spool, transport, name, say
         self._boot_id = boot_id()
         self._exchange: Exchange | None = None
+        self._word_at = 0.0
         self.sent = Sent()
         self.trouble = ""
         """What is in the way; empty: nothing."""
@@ -96,8 +99,9 @@ class Sender:
         if found is None:
             return patience_s == 0 or self._ask({}) is not None
         path, batch = found
-        if (self.trouble or self._exchange is None) and self._ask({}) is None:
-            return False  # a word is enough to be refused with
+        # A word is enough to be refused with; and its exchange tells more of clocks, as it is sooner there.
+        if (self.trouble or time.monotonic() >= self._word_at) and self._ask({}) is None:
+            return False
         answer = self._ask({}, batch)
         if answer is None:
             return False
@@ -127,6 +131,8 @@ class Sender:
             self._heed(str(error))
             return None
         self._note(sent, answer, time.monotonic_ns())
+        if not batch:
+            self._word_at = time.monotonic() + WORD_S
         if isinstance(refused := answer.get("refused"), dict) and refused.get("kind") != GARBAGE:
             self._heed(f"{self._transport.name} {refused.get('why')}")
             return None
