@@ -114,6 +114,8 @@ class Aligner:
     def _hosts(self, columns: Columns) -> np.ndarray:
         """(3, n) number of the host of each leg; UNTOLD where it is not told or there is none, less: several."""
         joined = columns.joined
+        if columns.legs.hosts.max(initial=UNTOLD) == UNTOLD:  # not told apart: all on the first
+            return np.zeros((3, len(columns)), np.int64)
         first, last = np.append(columns.legs.hosts, [[UNTOLD, UNTOLD]], axis=0).T
         one = np.where(first == last, first, UNTOLD - 1)
         prefill = np.where(joined.prefill == NONE, joined.registration, joined.prefill)

@@ -44,7 +44,7 @@ def lags_by(processes: Sequence[Process], latest: Mapping[str, int]) -> np.ndarr
 
     Good for ages alone: by them a request is as old as it is on its own host.
     """
-    if len(_told(processes)) < 2:
+    if len({*_told(processes), *latest} - {""}) < 2:
         return np.zeros(len(processes), np.int64)
     ahead = max(latest.values(), default=0)
     return np.array([ahead - latest.get(process.host, ahead) for process in processes], np.int64)
@@ -62,9 +62,12 @@ class Clocks:
         self.lag = np.empty(0, np.int64)
         """(processes,) as of `lags_by`"""
 
-    def move(self, processes: Sequence[Process], rows: np.ndarray, now: int = UNKNOWN) -> None:
-        """Take a batch (dtype EVENT) into account; `now`: the clock that is ahead, where it runs on without events."""
+    def move(self, processes: Sequence[Process], rows: np.ndarray, now: int = UNKNOWN, here: str = "") -> None:
+        """Take a batch (dtype EVENT) into account; `now`: the clock that is ahead, where it runs on without events;
+        `here`: the host whose clock that is, where it may be none of the events'."""
         latest = latest_of(processes, rows)
+        if here and now != UNKNOWN:
+            latest[here] = max(now, latest.get(here, now))
         moved = [t - self._latest[host] for host, t in latest.items() if host in self._latest]
         self._latest |= {host: max(t, self._latest.get(host, t)) for host, t in latest.items()}
         before, self.now = self.now, max(self.now, now, *latest.values())

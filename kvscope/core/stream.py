@@ -120,7 +120,7 @@ class Stream:
 
     def _due(self, events: Events, now: int) -> bool:
         """Take a batch; whether it is time to give out."""
-        self._clocks.move(self._processes, self._take(events), now)
+        self._clocks.move(self._processes, self._take(events), now, self.hosts.here)
         return self._clocks.passed - self._looked >= self.limits.settle_ns // 2 or self._crowded()
 
     def _turn(self, due: bool = True, *, looking: bool) -> tuple[list[Splits], Splits, Splits]:

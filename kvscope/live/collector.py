@@ -96,7 +96,7 @@ class Collector:
         for part in (*over, answered):
             self._answered = max(self._answered, int(part.first_token.max(initial=UNKNOWN)))
         self._last = max(self._last, *(int(when(part).max(initial=UNKNOWN)) for part in (*over, answered, waiting)))
-        self._scoped.add(events, now)
+        self._scoped.add(self._stream.hosts.moved(events), now)
         self._pace.add(len(events), now)
         self._counts.add(self._stream.tally, now)
         self._recent = self._history.window(now - self.settings.window_ns, waiting)

@@ -109,7 +109,7 @@ class Reading:
         over, answered, waiting = self._split(batch)
         read = time.thread_time_ns()
         with self._lock:
-            self._ledger.take(batch.events, over, batch.now, batch.wall_ns or 0)
+            self._ledger.take(self._stream.hosts.moved(batch.events), over, batch.now, batch.wall_ns or 0)
             self._ledger.count(self._stream.tally - self._tally)
             if waiting is not None and batch.now - self._looked >= LOOK_NS:
                 self._ledger.look(waiting, batch.now)
