@@ -40,6 +40,10 @@ class Ledger:
         self._lost: dict[Key, int] = {}
         self._clocks: tuple[ClockPair, ...] = ()
 
+    def recall(self, processes: Sequence[Process]) -> None:
+        """What these have lost until now was counted before."""
+        self._lost |= {key_of(process): process.lost for process in processes}
+
     def take(self, events: Events, over: Sequence[Splits], now: int, wall_ns: int) -> None:
         """A batch, with the requests that are over by it. wall_ns: what to add to `now` to get the time of day"""
         self.roll.see(events.processes, now)

@@ -12,6 +12,7 @@ from kvscope.live.feed import Batch
 from kvscope.metrics.exposition import Exporter, Page
 from kvscope.metrics.observer import Observer
 from kvscope.metrics.reading import HostRings, Reading
+from kvscope.probe.vocabulary import UNKNOWN
 
 
 class Service:
@@ -25,8 +26,12 @@ class Service:
         observer: Observer | None = None,
         poll: Callable[[], Batch] | None = None,
     ) -> None:
-        """poll: what is read in place of the rings."""
-        self._reading = Reading(poll or HostRings(run_dir, observer), objectives, time.monotonic_ns(), observer)
+        """poll: what is read in place of the rings, of several hosts, each with its clock: what it has at first was
+        counted before."""
+        since = UNKNOWN if poll else time.monotonic_ns()
+        self._reading = Reading(poll or HostRings(run_dir, observer), objectives, since, observer)
+        if poll:
+            self._reading.recall()
         if certified_until is not None:
             self._reading.certify(certified_until)
         self._exporter = Exporter(self._reading.told)

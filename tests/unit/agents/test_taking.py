@@ -10,6 +10,7 @@ from kvscope.agents.following import Follower, Place, frames_in, place_of
 from kvscope.agents.taking import Taker
 from kvscope.agents.wire import sealed
 from kvscope.live.taken import TakenFolder
+from kvscope.metrics.reading import Reading
 from kvscope.probe.recording import MARK, RECORDS, Frame, Writer
 from kvscope.probe.ring import boot_id
 from kvscope.sources import open_sources
@@ -152,3 +153,18 @@ def test_losses_of_parts_add_up_and_one_part_is_as_it_says() -> None:
     later = {"earlier": 100 + 50 + 7, "before": 50, "lost": 2, "alive": False}
     found = continued(later, first)
     assert (found["lost"], found["earlier"], found["before"], found["alive"]) == (7 + 2, 100, 0, False)
+
+
+def test_metrics_of_an_aggregator_that_is_started_anew_count_what_comes_and_not_what_was_there(tmp_path: Path) -> None:
+    first, second = batches(2, lost=2)
+    with Taker(tmp_path) as taker:
+        take(taker, first)
+    with Taker(tmp_path) as taker:
+        reading = Reading(TakenFolder(tmp_path))
+        reading.recall()
+        reading.step()
+        lost = reading._ledger.store.table("engine_events_lost_total")
+        assert lost.values.sum() == 0
+        take(taker, second)
+        reading.step()
+        assert lost.values.sum() == 2
