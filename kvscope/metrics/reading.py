@@ -12,6 +12,7 @@ from pathlib import Path
 from kvscope.analysis.objectives import Objectives
 from kvscope.core.hosts import Hosts
 from kvscope.core.stream import SECOND, Limits, Stream
+from kvscope.live.collector import strides
 from kvscope.live.feed import Batch, Fleeting
 from kvscope.metrics.ledger import Ledger
 from kvscope.metrics.observer import Observer
@@ -101,7 +102,8 @@ class Reading:
         for _ in range(MOST_RECALLED):
             batch = self._poll()
             self._stream.hosts = self._stream.hosts.hearing(batch.exchanges)
-            self._stream.feed(batch.events)
+            for events, now in strides(batch.events, batch.now):  # as it came: so what is over is given out
+                self._stream.feed(events, now)
             self._ledger.recall(batch.events.processes)
             if not len(batch.events):
                 break
