@@ -30,9 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     span, amount = above_zero(seconds), above_zero(size)
     parser.add_argument("--to", required=True, metavar="URL", help="the aggregator: https://HOST:7878")
     parser.add_argument("--token-file", type=Path, metavar="FILE", help="holds the token that the aggregator asks for")
-    parser.add_argument(
-        "--ca", type=Path, metavar="FILE", help="PEM of who signed its certificate (the system's)"
-    )
+    parser.add_argument("--ca", type=Path, metavar="FILE", help="PEM of who signed its certificate (the system's)")
     parser.add_argument(
         "--spool", type=Path, required=True, metavar="DIR", help="where batches lie until they are taken"
     )
