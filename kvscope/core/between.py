@@ -67,8 +67,9 @@ class Between:
 
     def _told(self, here: str, there: str) -> ClockPair:
         found = self._offset(here, there)
-        its = self._messages[here, there]
-        t = np.sort(its["here"])[::-1]
+        t = np.sort(self._messages[here, there]["here"])[::-1]
+        if found.fullest is not None:
+            t = t[(t - found.epoch >= found.fullest.begin) & (t - found.epoch <= found.fullest.end)]
         low, high, known = found.at(t[: len(t) // 4 + 1])
         at = np.flatnonzero(known)
         last = at[np.argmin((high - low)[at])] if len(at) else None

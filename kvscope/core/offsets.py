@@ -77,9 +77,14 @@ class Offset:
         return low, high, known
 
     @property
+    def fullest(self) -> Stretch | None:
+        """The stretch of most messages."""
+        return max(self.stretches, key=lambda stretch: len(stretch.upper) + len(stretch.lower), default=None)
+
+    @property
     def rate(self) -> tuple[float, float] | None:
         """By how much the clock there runs faster, on average over the stretch of most messages: low and high."""
-        found = max(self.stretches, key=lambda stretch: len(stretch.upper) + len(stretch.lower), default=None)
+        found = self.fullest
         if found is None or not (len(found.upper) and len(found.lower)):
             return None
         t = np.unique(np.concatenate((found.upper[:, 0], found.lower[:, 0])))
@@ -96,7 +101,7 @@ class Offset:
 
 def estimate(messages: np.ndarray, drift: float = DRIFT) -> Offset:
     """Bounds from messages (dtype MESSAGE), in any order. drift: how much faster one clock may run than the other."""
-    messages = np.sort(messages, order=["here", "back", "there"])
+    messages = np.unique(messages)
     base = _base(messages)
     t, v = _relative(messages, base)
     back = messages["back"]

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ClockPair:
-    """Two hosts between which messages went. What is told of the offset is told of its latest known instant."""
+    """Two hosts between which messages went. What is told of the offset is told of the end of the
+    stretch in which most messages agree."""
 
     here: str
     """As `Process.host` has it"""
