@@ -26,10 +26,11 @@ def _by_connector(exposure: str, by: str = "stage, class, connector") -> str:
 
 
 def _p95(exposure: str) -> str:
+    """Of nothing, the quantile of a histogram is no number: a stage that nobody was in has none."""
     inside = grown(
         "stage_seconds_bucket", RANGE, by="stage, class, connector, le", exposure=exposure, cls=f"~{CLASSES}"
     )
-    return f"histogram_quantile(0.95, {inside})"
+    return f"histogram_quantile(0.95, {inside}) >= 0"
 
 
 STAGES = Row(
