@@ -88,8 +88,8 @@ def _state(snapshot: Snapshot, roster: Roster) -> tuple[str, str]:
     if roster.off or roster.ended or snapshot.gaps:
         return "in part", WARNING
     found = snapshot.summary.condition
-    harmed = found.broken > HARM * found.requests or found.tally.lost or snapshot.faults or _hosts(snapshot) > 1
-    if harmed:
+    astray = _hosts(snapshot) > 1 and (not _aligned(found) or found.clocks.mostly_uncertain)
+    if found.broken > HARM * found.requests or found.tally.lost or snapshot.faults or astray:
         return "impaired", WARNING
     if found.states[State.ONE_LEGGED] > HARM * found.requests:
         return "in part", WARNING
@@ -111,16 +111,23 @@ def _counts(found: Condition) -> list[Slot]:
 def _beside(snapshot: Snapshot) -> list[Slot]:
     waiting, hosts = snapshot.summary.condition.waiting, _hosts(snapshot)
     oldest = duration(waiting.oldest_ns) if waiting.count else NOT_KNOWN
-    clocks = {0: f"clock {NOT_KNOWN}", 1: "one clock"}.get(hosts, f"clocks of {hosts} hosts NOT ALIGNED")
+    found = snapshot.summary.condition
+    between = f"within {duration(found.clocks.bound_most_ns)}" if _aligned(found) else "NOT ALIGNED"
+    clocks = {0: f"clock {NOT_KNOWN}", 1: "one clock"}.get(hosts, f"clocks of {hosts} hosts {between}")
     return [
         Slot(f"unfinished {waiting.count:,} (oldest {oldest})", 30),
-        Slot(clocks, 9, WARNING if hosts > 1 else ""),
+        Slot(clocks, 9, WARNING if hosts > 1 and not _aligned(found) else ""),
         Slot(f"first tokens {snapshot.rates.requests:,.1f}/s", 20),
     ]
 
 
 def _hosts(snapshot: Snapshot) -> int:
     return len(snapshot.summary.setup.hosts)
+
+
+def _aligned(found: Condition) -> bool:
+    """Whether it is known, within a bound, how long requests took from one host to another."""
+    return bool(found.clocks.requests) and not found.states[State.UNALIGNED]
 
 
 def _notes(snapshot: Snapshot, roster: Roster) -> Iterator[str]:
@@ -140,6 +147,7 @@ def _notes(snapshot: Snapshot, roster: Roster) -> Iterator[str]:
     if gone:
         yield f"{' '.join(gone[:FEW])}{_more(len(gone))} silent, though it had work"
     yield from _in_no_percentile(found)
+    yield from _between_hosts(found)
     if snapshot.without:
         yield f"left out: requests with {shown(snapshot.without, NOTED)!r} in the id"
     if snapshot.cut:
@@ -156,6 +164,12 @@ def _in_no_percentile(found: Condition) -> Iterator[str]:
         yield f"other leg never seen of {count(found.states[State.UNMATCHED], 'request')}"
     if found.states[State.UNALIGNED]:
         yield f"no TTFT of {count(found.states[State.UNALIGNED], 'request')} between clocks that were not aligned"
+
+
+def _between_hosts(found: Condition) -> Iterator[str]:
+    if stages := found.clocks.mostly_uncertain:
+        wrong = f"may be wrong by {duration(found.clocks.bound_p50_ns)}, and no longer than that"
+        yield f"times between hosts {wrong}: {', '.join(stages[:FEW])}{_more(len(stages))}"
 
 
 def _unseen(roster: Roster) -> Iterator[str]:

@@ -304,22 +304,28 @@ def test_what_is_good_to_know_of_the_source_impairs_nothing() -> None:
     assert row(drawn(replace(whole, faults=("a.kvs is damaged",))), "DATA").startswith("DATA impaired")
 
 
-def test_clocks_of_two_hosts_are_not_trusted() -> None:
-    items = [{**item, "host": "a" if item["engine"] == "d0" else "b"} for item in flat(stretch("early", 0, 3))]
-    page = text(picture(items, 5))
-    assert "DATA impaired" in page
-    assert "clocks of 2 hosts NOT ALIGNED" in page
+def on_two_hosts(shape: str) -> Items:
+    """Thirty requests."""
+    return [{**item, "host": "a" if item["engine"] == "d0" else "b"} for item in flat(stretch(shape, 0, 3))]
+
+
+def test_clocks_of_two_hosts_are_as_good_as_their_messages() -> None:
+    page = text(picture(on_two_hosts("early"), 5))
+    assert "DATA impaired complete 100%" in page
+    assert "clocks of 2 hosts within 51.0 ms" in page
+    assert "times between hosts may be wrong by 51.0 ms, and no longer than that: dispatch, notice, " in page
 
 
 def test_requests_between_clocks_are_told_apart_as_a_report_does() -> None:
-    items = [{**item, "host": "a" if item["engine"] == "d0" else "b"} for item in flat(stretch("early", 0, 3))]
-    shown = picture(items, 5)
+    one_way = [item for item in on_two_hosts("pull") if item["moment"] != "released"]
+    shown = picture(one_way, 75, Settings(window_ns=100 * SECOND))
     report = Page(300)
     fleet.put_report(report, shown.summary)
     data = next(line.plain for line in report.lines if line.plain.startswith("DATA"))
     assert "incomplete 0 " in data
     assert "unaligned 30 " in data
     page = text(shown)
+    assert "clocks of 2 hosts NOT ALIGNED" in page
     assert "incomplete 0%" in page
     assert "no TTFT of 30 requests between clocks that were not aligned" in page
     assert "NO TTFT to split: 30 requests between clocks that were not aligned." in page
